@@ -43,11 +43,12 @@ test: setup ## every test but the slow ones
 test-all: setup ## every test
 	@$(FETCH) $(TESTS) -m 'slow or not slow'
 
-CAPTURED := $(patsubst %,tests/integration/test_%.py,mysql binlog* upstream snapshot changefeed_binlog \
-	changefeed_expressions changefeed_reads changefeed_snapshot present_* row_stream replicate_upstream circle)
+WITH_MYSQL := $(patsubst %,tests/integration/test_%.py,mysql* binlog* changefeed_* circle defaults dropped_columns \
+	first_rows generated_columns histories long_names merged partitions present_* replicate_upstream \
+	row_filter row_stream snapshot swapped_tables table_ids upstream verify verify_keys)
 
-test-mysql: setup ## the tests of captured databases with the MySQL in the folder MYSQL
-	@TICDC_SPARK_MYSQL='$(MYSQL)' $(TESTS) -p tests.support.mysql_server -m 'not mariadb' $(CAPTURED)
+test-mysql: setup ## the tests of captured databases and of targets with the MySQL in the folder MYSQL
+	@TICDC_SPARK_MYSQL='$(MYSQL)' $(TESTS) -p tests.support.mysql_server -m 'not mariadb' $(WITH_MYSQL)
 
 check: setup ## what is checked without running: style, types, imports, lock files
 	@$(BIN)/ruff check .

@@ -72,7 +72,7 @@ STOPS = {
     "a view": (("CREATE VIEW other.seen AS SELECT * FROM d.t",), "INSERT INTO other.seen VALUES (70, 7)", "is a view"),
     "a function": (
         ("CREATE FUNCTION d.writes() RETURNS INT BEGIN INSERT INTO d.t VALUES (80, 8); RETURN 1; END",),
-        "INSERT INTO other.m VALUES (d.writes())",
+        "INSERT INTO other.o VALUES (70, d.writes())",
         "names the function `d`.`writes`",
     ),
 }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 from msgspec.structs import replace
 
@@ -95,6 +97,9 @@ TYPES: dict[str, tuple[str, ...]] = {
     "SET(" + ",".join(f"'m{at}'" for at in range(64)) + ")": ("18446744073709551615", "'m63'"),
     "JSON": ('\'{"a": [1, null, "é😀"]}\'', "' [1 ,2] '"),
 }
+if "TICDC_SPARK_MYSQL" in os.environ:
+    TYPES["VECTOR(3)"] = ("STRING_TO_VECTOR('[1,0.1,-3e10]')", "STRING_TO_VECTOR('[0,-1.2e-38]')")
+    TYPES["VECTOR"] = ("STRING_TO_VECTOR('[7]')",)
 FOREIGN: dict[str, tuple[str, ...]] = {
     "UUID": ("'c20833da-e612-11f1-a569-02fc00000000'", "'00000000-0000-0000-0000-000000000000'"),
     "INET6": ("'::'", "'::1'", "'2001:db8::ff00:42:8329'", "'::ffff:1.2.3.4'", "'::1.2.3.4'", "'fe80::'", "'1::1'"),

@@ -90,6 +90,7 @@ class Table:
         return [None if row is None else row["c"] for row in found]
 
 
+@pytest.mark.mariadb  # MySQL refuses more, and takes a number for the text of an ENUM's member
 def test_every_conversion_is_that_of_a_real_server(server: Server) -> None:
     server.execute("CREATE DATABASE my CHARACTER SET utf8mb4 COLLATE utf8mb4_bin")
     table, differ = Table(server), []

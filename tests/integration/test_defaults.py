@@ -14,7 +14,7 @@ import msgspec
 import pymysql
 import pytest
 
-from tests.support.mariadb_server import running
+from tests.support.mariadb_server import Server, running
 from ticdc_spark.clients.upstream import Upstream
 from ticdc_spark.ddl import apply_ddl, computed_columns, parse_create
 from ticdc_spark.model import Column, Table, Value
@@ -151,7 +151,9 @@ SUITED = {
 class Servers:
     """Tables with a row, one for each character set, to which a column is added."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, server: Server) -> None:
+        port = server.port
+        self.other_rounding = "TIME_ROUND_FRACTIONAL" if server.is_mariadb else "TIME_TRUNCATE_FRACTIONAL"
         self._connection = pymysql.connect(host="127.0.0.1", port=port, user="root", charset="utf8mb4", autocommit=True)
         self._upstream = Upstream(f"mysql://root@127.0.0.1:{port}")
         self._run("CREATE DATABASE IF NOT EXISTS my CHARACTER SET utf8mb4 COLLATE utf8mb4_bin", "USE my")
@@ -200,7 +202,7 @@ def known(kind: str, default: str, charset: str = "utf8mb4") -> Default:
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
     with running(tmp_path_factory.mktemp("mariadb")) as started:
-        yield Servers(started.port)
+        yield Servers(started)
 
 
 def test_a_known_default_is_that_of_a_real_server(server: Servers) -> None:
@@ -208,7 +210,7 @@ def test_a_known_default_is_that_of_a_real_server(server: Servers) -> None:
     for _ in range(SPELLINGS):
         kind = draw.choice(TYPES)
         default, charset = spelling(draw, kind), draw.choice(("utf8mb4", "utf8mb4", "latin1", "ucs2"))
-        mode = draw.choice(("STRICT_ALL_TABLES", "STRICT_ALL_TABLES,TIME_ROUND_FRACTIONAL", ""))
+        mode = draw.choice(("STRICT_ALL_TABLES", f"STRICT_ALL_TABLES,{server.other_rounding}", ""))
         ours, theirs = known(kind, default, charset), server.added(kind, default, mode, charset)
         if isinstance(theirs, pymysql.err.MySQLError):
             counts["refused"] += 1

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import os
 import time
+from pathlib import Path
 
 import msgspec
 import pytest
 
-from tests.integration.binlog_stream import Rows, captured, captured_with_resolved, fold_rows
+from tests.integration.binlog_stream import OPTIONS, Rows, captured, captured_with_resolved, fold_rows
 from tests.integration.test_binlog_random import check
-from tests.support.mariadb_server import Server
-from ticdc_spark.capture.base import Resolved, Transaction, follow
+from tests.integration.test_present_tables import all_rows, look
+from tests.support.mariadb_server import Server, running
+from ticdc_spark.capture.base import CapturedDdl, Resolved, Transaction, follow
 from ticdc_spark.capture.binlog import BinlogCapture
 from ticdc_spark.capture.binlog.values.charsets import Charsets
+from ticdc_spark.clients.upstream import Upstream
+from ticdc_spark.errors import RejectedMessage
 
 pytestmark = pytest.mark.skipif("TICDC_SPARK_MYSQL" not in os.environ, reason="no MySQL is given")
 
@@ -61,6 +65,17 @@ WORK = {
         "SET binlog_transaction_compression = ON",
         "INSERT INTO d.t VALUES (5, 'x'), (6, 'y')",
         "UPDATE d.t SET v = 'z'",
+    ),
+    "transactions with a tag": (
+        *T,
+        "SET gtid_next = 'AUTOMATIC:loads'",
+        "INSERT INTO d.t VALUES (5, 'x'), (6, 'y')",
+        "SET binlog_transaction_compression = ON",
+        "UPDATE d.t SET v = 'z' WHERE id = 5",
+        "SET gtid_next = 'AUTOMATIC:other_loads'",
+        "ALTER TABLE d.t ADD w INT",
+        "SET gtid_next = AUTOMATIC",
+        "DELETE FROM d.t WHERE id = 6",
     ),
     "binary JSON": (
         "CREATE TABLE d.j (id INT PRIMARY KEY AUTO_INCREMENT, j JSON)",
@@ -114,6 +129,70 @@ def test_what_is_done_in_its_own_way_is_followed(server: Server, work: str) -> N
         state = follow(state, one)
         fold_rows(rows, one)
     check(server, state, rows)
+
+
+PARTS = ("SET binlog_row_value_options = PARTIAL_JSON", "UPDATE d.j SET j = JSON_SET(j, '$.a', 2)")
+
+
+def test_rows_with_parts_of_json_stop_only_if_their_table_is_captured(server: Server) -> None:
+    long = f"""('{{"a": 1, "b": "{"x" * 500}"}}')"""
+    server.execute("CREATE TABLE d.j (id INT PRIMARY KEY AUTO_INCREMENT, j JSON)", f"INSERT INTO d.j (j) VALUES {long}")
+    source = BinlogCapture(server.uri, wanted=lambda schema, name: name != "j")
+    state = BinlogCapture(server.uri).begin()
+    server.execute("CREATE TABLE d.t (id INT PRIMARY KEY)", *PARTS, "INSERT INTO d.t VALUES (1)")
+    with pytest.raises(RejectedMessage, match=r"`d`.`j` with parts of its JSON.*binlog_row_value_options"):
+        captured(server, state)
+    found = (one for one in source.read(state) if not isinstance(one, Resolved))
+    assert isinstance(next(found), CapturedDdl) and isinstance(next(found), Transaction)
+    source.close()
+
+
+def test_keys_that_the_server_makes_and_does_not_show_are_read(server: Server) -> None:
+    server.execute("SET GLOBAL show_gipk_in_create_table_and_information_schema = OFF")
+    try:
+        server.execute("SET sql_generate_invisible_primary_key = ON", "CREATE TABLE d.g (a INT)")
+        state = BinlogCapture(server.uri).begin()
+        server.execute("INSERT INTO d.g VALUES (5), (6)")
+        (rows,) = captured(server, state)
+        assert isinstance(rows, Transaction)
+        assert [one.after for one in rows.changes] == all_rows(server, look(server, "g"))
+        assert rows.changes[1].after == {"my_row_id": "2", "a": "6"}
+        with Upstream(server.uri) as upstream:
+            assert upstream.lookup(rows.changes[0].table, [{"my_row_id": "1"}], 9) == [rows.changes[0].after]
+            assert "`my_row_id`" in upstream.show_create("d", "g", 9)
+    finally:
+        server.execute("SET GLOBAL show_gipk_in_create_table_and_information_schema = ON")
+
+
+def test_a_changefeed_goes_on_behind_transactions_with_a_tag(server: Server) -> None:
+    state = BinlogCapture(server.uri).begin()
+    server.execute(
+        "CREATE TABLE d.t (id INT PRIMARY KEY)",
+        *(f"INSERT INTO d.t VALUES ({at})" for at in range(2)),
+        *("SET gtid_next = 'AUTOMATIC:loads'", "INSERT INTO d.t VALUES (2)", "INSERT INTO d.t VALUES (3)"),
+        *("SET gtid_next = AUTOMATIC", "INSERT INTO d.t VALUES (4)"),
+    )
+    given = captured(server, state)
+    assert len(given) == 6
+    for at, one in enumerate(given, 1):
+        state = follow(state, one)
+        assert captured(server, state) == given[at:]
+
+
+def test_ddl_is_sent_without_what_only_replicas_of_mysql_understand(server: Server) -> None:
+    state = BinlogCapture(server.uri).begin()
+    server.execute(
+        "CREATE TABLE d.n (PRIMARY KEY (id)) COMMENT = 'x' PARTITION BY HASH (id) PARTITIONS 2 SELECT 1 AS id"
+    )
+    (made, _) = captured(server, state)
+    assert isinstance(made, CapturedDdl)
+    assert "START TRANSACTION" not in made.changes[0].query and "COMMENT='x'" in made.changes[0].query
+
+
+def test_databases_that_are_not_logged_are_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with running(tmp_path, *OPTIONS, "--binlog-ignore-db=quiet") as server:
+        BinlogCapture(server.uri).begin()
+    assert "binlog_ignore_db is quiet; changes of databases that are not logged cannot be sent" in caplog.text
 
 
 def test_the_clock_does_not_pass_what_is_not_read_yet(server: Server) -> None:

@@ -104,8 +104,16 @@ class TestMysqlComments:
 
         before = shown()
         found = self.write(member, ("v", "new"), ("j", "new"), ("e", "a member"), ("id", "the key"))
-        assert found == {"v": "seven", "j": "checked", "e": "a member", "id": "the key"}
-        assert shown().replace(" COMMENT 'a member'", "").replace(" COMMENT 'the key'", "") == before
+        # a MariaDB's JSON is a text with a CHECK, which a change of the comment would lose
+        wanted = "checked" if target.is_mariadb else "new"
+        assert found == {"v": "seven", "j": wanted, "e": "a member", "id": "the key"}
+        assert (
+            shown()
+            .replace(f" COMMENT '{wanted}'", " COMMENT 'checked'")
+            .replace(" COMMENT 'a member'", "")
+            .replace(" COMMENT 'the key'", "")
+            == before
+        )
 
     def test_a_refused_comment_does_not_fail_the_ddl(self, member: Member, monkeypatch: pytest.MonkeyPatch) -> None:
         member.create()

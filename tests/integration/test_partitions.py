@@ -72,8 +72,8 @@ def lists(by: str, *values: str) -> str:
         (["BIGINT UNSIGNED"], ranges("(a)", "7", "9223372036854775809", "MAXVALUE"), [unsigned]),
         (["INT"], "HASH (a) PARTITIONS 7", [integers]),
         (["BIGINT"], "HASH (a) PARTITIONS 3", [lambda random: str(random.randint(-(1 << 63), (1 << 63) - 1))]),
-        (["INT"], lists("(a)", "1, NULL, -3", "4, 5", "DEFAULT"), [nullable]),
-        (["INT"], lists("(a)", "1, 2", "DEFAULT"), [nullable]),
+        pytest.param(["INT"], lists("(a)", "1, NULL, -3", "4, 5", "DEFAULT"), [nullable], marks=pytest.mark.mariadb),
+        pytest.param(["INT"], lists("(a)", "1, 2", "DEFAULT"), [nullable], marks=pytest.mark.mariadb),
         (
             ["INT", "INT"],
             ranges("COLUMNS (a, b)", "0, 5", "0, 9", "0, MAXVALUE", "9, -3", "MAXVALUE, MAXVALUE"),

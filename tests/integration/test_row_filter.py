@@ -75,7 +75,6 @@ def by_rows(table: Table, rows: list[Row], where: str) -> list[int]:
     return sorted(int(str(row["id"])) for at, row in enumerate(rows) if at not in unkept)
 
 
-@pytest.mark.mariadb
 def test_a_full_read_a_row_and_the_server_keep_the_same_rows(server: Server, table: Table) -> None:
     with Upstream(server.uri) as upstream:
         rows = [row for row in upstream.lookup(table, [{"id": key} for key in "123"], 0) if row is not None]

@@ -16,7 +16,6 @@ from tests.support.mariadb_server import Server
 from ticdc_spark.clients.mysql import connect, connection_options
 from ticdc_spark.clients.mysql_rows import RowStream
 
-pytestmark = pytest.mark.mariadb  # its engine of sequences
 MANY = "SELECT seq, REPEAT('é', seq % 200), IF(seq % 3, NULL, seq / 7), UNHEX('00FFFE') FROM mysql.seq_1_to_{count}"
 
 
@@ -79,7 +78,7 @@ def plainly(server: Server, sql: str) -> list[tuple[Any, ...]]:
 
 @pytest.mark.parametrize("sizes", [[1], [5], [3, 1, 250], [4096, 1]], ids=str)
 def test_pieces_of_any_size_give_the_rows_of_the_library(server: Server, sizes: list[int]) -> None:
-    sql = MANY.format(count=90)
+    sql = server.words(MANY.format(count=90))
     with through(server, sizes, 10**9) as uri, connect(connection_options(uri), ssl_disabled=True) as connection:
         assert [*rows(connection, sql)] == plainly(server, sql)
         # the connection can be used afterwards, and its packets are counted as before
@@ -97,7 +96,7 @@ def test_names_and_what_makes_values(server: Server) -> None:
 
 def test_more_rows_than_packets_have_numbers_end_within_a_piece(server: Server) -> None:
     for count in (0, 1, 99, 100, 101, 255, 256, 257, 70_000):
-        sql = f"SELECT seq FROM mysql.seq_1_to_70000 WHERE seq <= {count}"
+        sql = server.words(f"SELECT seq FROM mysql.seq_1_to_70000 WHERE seq <= {count}")
         with connect(connection_options(server.uri)) as connection:
             assert [*rows(connection, sql)] == [(str(at),) for at in range(1, count + 1)]
 
@@ -113,7 +112,7 @@ def test_rows_at_the_size_where_packets_are_split(server: Server, length: int) -
 
 def test_an_error_behind_rows_is_raised(server: Server) -> None:
     """Its packet begins with the byte 255, and the rows before it are given."""
-    sql = "SELECT seq, IF(seq = 9000, (SELECT 1 UNION ALL SELECT 2), seq) FROM mysql.seq_1_to_10000"
+    sql = server.words("SELECT seq, IF(seq = 9000, (SELECT 1 UNION ALL SELECT 2), seq) FROM mysql.seq_1_to_10000")
     found: list[Any] = []
     with connect(connection_options(server.uri)) as connection:
         read = rows(connection, sql, at_once=50)
@@ -124,10 +123,11 @@ def test_an_error_behind_rows_is_raised(server: Server) -> None:
 
 @pytest.mark.parametrize("most", [3_000, 5_001, 20_000])
 def test_a_connection_that_ends_on_the_way_is_no_end_of_the_rows(server: Server, most: int) -> None:
+    sql = server.words(MANY.format(count=5000))
     with through(server, [700], most) as uri:
         connection = connect(connection_options(uri), ssl_disabled=True)
         found: list[Any] = []
         with pytest.raises(pymysql.err.OperationalError) as raised:
-            found.extend(one for one in rows(connection, MANY.format(count=5000), at_once=1))
+            found.extend(one for one in rows(connection, sql, at_once=1))
         assert raised.value.args[0] == 2013 and len(found) < 5000
-        assert found == plainly(server, MANY.format(count=5000))[: len(found)]
+        assert found == plainly(server, sql)[: len(found)]

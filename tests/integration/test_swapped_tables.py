@@ -23,6 +23,7 @@ from ticdc_spark import failpoints
 from ticdc_spark.capture.open import open_capture
 from ticdc_spark.capture.snapshot.base import Wanted
 from ticdc_spark.capture.snapshot.database import DatabaseReader
+from ticdc_spark.capture.snapshot.identity import _SHORT, file_name
 from ticdc_spark.changefeed.config.load import load_changefeed
 from ticdc_spark.changefeed.filter.tables import named_tables
 from ticdc_spark.changefeed.loop import Upstream, run
@@ -142,11 +143,12 @@ def test_a_chunk_of_another_table_under_the_name_is_refused(server: Server, read
         assert reader.identity(("d", name)).split()[0] == identity.split()[0], "the table itself is back"
 
 
+@pytest.mark.parametrize("table", ["a-b c$#中", pytest.param("a-b c$é", marks=pytest.mark.mariadb)])
 def test_a_partition_that_is_emptied_or_exchanged_makes_it_another_table(
-    server: Server, reader: DatabaseReader
+    server: Server, reader: DatabaseReader, table: str
 ) -> None:
-    name = ("d", "a-b c$é")
-    quoted = "d.`a-b c$é`"
+    name = ("d", table)
+    quoted = f"d.`{table}`"
     parts = "PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (10), PARTITION p1 VALUES LESS THAN MAXVALUE)"
     server.execute(f"CREATE TABLE {quoted} {LIKE} {parts}", f"CREATE TABLE d.one {LIKE}")
     found = [reader.identity(name)]
@@ -157,6 +159,19 @@ def test_a_partition_that_is_emptied_or_exchanged_makes_it_another_table(
         server.execute(sql)
         found.append(reader.identity(name))
     assert len({tuple(one.split()[:2]) for one in found}) == 3, "two partitions, two ids"
+
+
+@pytest.mark.mariadb
+def test_names_of_files_are_those_of_the_server(server: Server) -> None:
+    """MySQL 9.7 does not tell them."""
+    letters = [one for one in map(chr, range(1, 0xD800)) if not _SHORT.search(one)]
+    for at in range(0, len(letters), 1000):
+        name = "".join(letters[at : at + 1000])
+        given = "".join(f"{ord(one):04x}" for one in name)
+        (((of_server,),)) = server.execute(
+            f"SELECT CAST(CONVERT(CONVERT(x'{given}' USING ucs2) USING filename) AS BINARY)"
+        )
+        assert file_name(name) == of_server.decode()
 
 
 def test_a_reader_without_the_grant_says_so_once_and_reads_on(server: Server, caplog: pytest.LogCaptureFixture) -> None:

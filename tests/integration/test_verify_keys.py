@@ -74,7 +74,6 @@ def found(server: Server, create: str, values: str, wrong: str, *, live: bool) -
     return [(one.kind, one.key) for one in report.found]
 
 
-@pytest.mark.mariadb
 @pytest.mark.parametrize("live", [False, True])
 @pytest.mark.parametrize(
     ("create", "values", "wrong", "differs"),

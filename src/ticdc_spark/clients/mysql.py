@@ -5,6 +5,7 @@ It speaks MySQL's protocol through PyMySQL.
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from typing import Any
 from urllib.parse import parse_qsl, unquote, unquote_to_bytes, urlsplit
@@ -70,7 +71,22 @@ def connect(options: dict[str, Any], **more: Any) -> Any:
 
 def opened(**options: Any) -> Any:
     """A connection of PyMySQL. Raises: UsageError if it is not installed; PyMySQL's errors"""
-    return _connection_class()(**options)
+    connection = _connection_class()(**options)
+    if _makes_keys(connection.get_server_info()):
+        with connection.cursor() as cursor:
+            cursor.execute(_SHOW_KEYS)
+    return connection
+
+
+_SHOW_KEYS = "SET SESSION show_gipk_in_create_table_and_information_schema = ON"
+"""MySQL's binlog has the keys that the server makes itself, also if the server does not show them."""
+
+
+def _makes_keys(version: str) -> bool:
+    """Whether it is a MySQL of 8.0.30 or later, by the version that a server greets with."""
+    numbers = re.match(r"(\d+)\.(\d+)\.(\d+)", version)
+    others = "MariaDB" in version or "TiDB" in version
+    return numbers is not None and not others and tuple(map(int, numbers.groups())) >= (8, 0, 30)
 
 
 @cache

@@ -16,6 +16,7 @@ from ticdc_spark.clients.mysql import quoted, selected
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import ColumnType, Value
 from ticdc_spark.mysql import is_text
+from ticdc_spark.mysql.vectors import vector_text
 
 Decode: TypeAlias = Callable[[bytes], str]
 Ask: TypeAlias = Callable[[str], str]
@@ -39,9 +40,14 @@ def is_raw(kind: ColumnType) -> bool:
     return is_text(kind) and (kind.charset in MULTI_BYTE or kind.charset in _GAPS)
 
 
+def is_sent_raw(kind: ColumnType) -> bool:
+    """Whether values are read as bytes: such texts, and a VECTOR, which MySQL would only send as rounded text."""
+    return is_raw(kind) or kind.name == "vector"
+
+
 def selected_raw(name: str, kind: ColumnType) -> str:
     """The SELECT expression for a column of a server other than TiDB, which has all text in UTF-8."""
-    return f"CAST({quoted(name)} AS BINARY)" if is_raw(kind) else selected(name, kind)
+    return f"CAST({quoted(name)} AS BINARY)" if is_sent_raw(kind) else selected(name, kind)
 
 
 def raw_literal(kind: ColumnType, value: bytes) -> str:
@@ -62,12 +68,13 @@ def asks(cursor: Any) -> Ask:
 def raw_readers(
     kinds: Sequence[ColumnType], ask: Ask, known: dict[str, Decode] | None = None
 ) -> dict[int, Callable[[Any], Value]]:
-    """Converters for the cells of ``selected_raw``, by place, for columns with ``is_raw``. They give text, or bytes if
-    the server has no character for some of them. ``known``: keeps decoders of one server."""
+    """Converters for the cells of ``selected_raw``, by place, where ``is_sent_raw``. They give text, or bytes if the
+    server has no character for some of them. ``known``: keeps decoders of one server."""
     decoders = {} if known is None else known
     for charset in sorted({kind.charset or "" for kind in kinds if is_raw(kind)} - decoders.keys()):
         decoders[charset] = decoder(charset, ask)
-    return {at: or_bytes(decoders[kind.charset or ""]) for at, kind in enumerate(kinds) if is_raw(kind)}
+    texts = {at: or_bytes(decoders[kind.charset or ""]) for at, kind in enumerate(kinds) if is_raw(kind)}
+    return {**texts, **{at: vector_text for at, kind in enumerate(kinds) if kind.name == "vector"}}
 
 
 def decoder(charset: str, ask: Ask) -> Decode:

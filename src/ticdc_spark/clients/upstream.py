@@ -22,7 +22,7 @@ from ticdc_spark.clients.mysql import (
     quoted,
     selected,
 )
-from ticdc_spark.clients.mysql_texts import Decode, asks, is_raw, raw_readers, selected_raw
+from ticdc_spark.clients.mysql_texts import Decode, asks, is_sent_raw, raw_readers, selected_raw
 from ticdc_spark.errors import MessageError, SourceFault
 from ticdc_spark.model import ColumnType, Row, Table, Value
 from ticdc_spark.mysql import (
@@ -194,15 +194,15 @@ class _Query:
     """A table's query by keys, and how its rows are read."""
 
     def __init__(self, table: Table, raw: Mapping[str, ColumnType], cursor: Any, decoders: dict[str, Decode]) -> None:
-        """``raw``: the types of texts that are read as bytes, by column name in lower case. ``decoders``: the server's
-        known decoders."""
+        """``raw``: the types of columns that are read as bytes, by column name in lower case. ``decoders``: the known
+        ones of the server."""
         columns = [column for column in table.columns if not column.name.startswith(HIDDEN)]
         types = {column.name: column.type for column in columns}
         self._names = [column.name for column in columns]
         self._keys = handle_key(table)
         if not self._keys:
             raise MessageError(f"`{table.schema}`.`{table.name}` has no handle key to look rows up by")
-        kinds = [raw.get(column.name.casefold(), _NOT_RAW) if is_text(column.type) else _NOT_RAW for column in columns]
+        kinds = [_sent(column.type, raw.get(column.name.casefold(), _NOT_RAW)) for column in columns]
         own = raw_readers(kinds, asks(cursor), decoders)
         self._reads = [own.get(at) or cell_reader(column.type) for at, column in enumerate(columns)]
         self._writes = [(name, _writer(types[name])) for name in self._keys]
@@ -225,16 +225,23 @@ class _Query:
         return {name: None if cell is None else of(cell) for name, of, cell in read}
 
 
-_CHARSETS = """SELECT COLUMN_NAME, CHARACTER_SET_NAME FROM information_schema.COLUMNS
-WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s AND CHARACTER_SET_NAME IS NOT NULL"""
+_TYPES = """SELECT COLUMN_NAME, DATA_TYPE, CHARACTER_SET_NAME FROM information_schema.COLUMNS
+WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s AND (CHARACTER_SET_NAME IS NOT NULL OR DATA_TYPE = 'vector')"""
 _NOT_RAW = ColumnType(name="int")
 
 
+def _sent(known: ColumnType, sent: ColumnType) -> ColumnType:
+    return sent if is_text(known) or known.name == sent.name == "vector" else _NOT_RAW
+
+
 def _raw_types(cursor: Any, table: Table) -> dict[str, ColumnType]:
-    """Types of texts that may not convert to utf8mb4. Messages do not always have a column's character set."""
-    cursor.execute(_CHARSETS, table.full_name)
-    kinds = {str(name).casefold(): ColumnType(name="text", charset=str(charset)) for name, charset in cursor.fetchall()}
-    return {name: kind for name, kind in kinds.items() if is_raw(kind)}
+    """Types of columns that are sent as bytes. Messages do not always have a column's character set."""
+    cursor.execute(_TYPES, table.full_name)
+    kinds = {
+        str(name).casefold(): ColumnType(name="vector" if kind == "vector" else "text", charset=str(charset))
+        for name, kind, charset in cursor.fetchall()
+    }
+    return {name: kind for name, kind in kinds.items() if is_sent_raw(kind)}
 
 
 CellReader: TypeAlias = Callable[[Any], Value]

@@ -89,7 +89,9 @@ class Mysql:
         return holds is None or all(map(holds, value))
 
     def select(self, column: LakeColumn) -> str:
-        return self._select(column.name, column.column.type)
+        kind = column.column.type
+        is_text = kind.name == "vector" and not self._charsets  # as a target holds it, and as TiDB sends it
+        return mysql.selected(column.name, kind) if is_text else self._select(column.name, kind)
 
     def text(self, column: LakeColumn, form: Form) -> str:
         name = self.quoted(column.name)

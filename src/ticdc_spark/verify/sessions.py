@@ -14,6 +14,7 @@ from ticdc_spark.clients import mysql, postgres
 from ticdc_spark.clients.mysql_rows import RowStream
 from ticdc_spark.clients.mysql_texts import Decode, asks, is_raw, raw_readers
 from ticdc_spark.errors import EnvironmentFault, SinkFault, SourceFault
+from ticdc_spark.model import ColumnType
 from ticdc_spark.mysql import is_bytes
 from ticdc_spark.spark.types import LakeColumn, LakeOptions, arrow_type, to_arrow
 from ticdc_spark.verify.database import to_batch
@@ -35,6 +36,9 @@ def too_old(text: str) -> EnvironmentFault:
     )
 
 
+_TEXT = ColumnType(name="longtext")
+
+
 class MysqlSessions:
     """Sessions of a MySQL-compatible server, one for each thread. See ``database.Sessions``."""
 
@@ -46,8 +50,11 @@ class MysqlSessions:
         fault: type[SourceFault | SinkFault] = SourceFault,
         *,
         tidb: bool = False,
+        vectors: bool = True,
     ) -> None:
-        """``begin``: statements that make a session see one moment."""
+        """``begin``: statements that make a session see one moment. ``vectors``: a VECTOR of the source is one here;
+        else it is text."""
+        self._vectors = vectors
         self._options, self._lake, self._begin = mysql.connection_options(uri), lake, begin
         self._fault, self._tidb = fault, tidb
         self._own, self._opened, self._decoders = threading.local(), list[Any](), dict[str, Decode]()
@@ -67,6 +74,8 @@ class MysqlSessions:
         with self._faults():
             connection = self._connection()
             kinds = [column.column.type for column in columns]
+            if not self._vectors:
+                kinds = [_TEXT if kind.name == "vector" else kind for kind in kinds]
             with connection.cursor() as asking:
                 readers = {} if self._tidb else raw_readers(kinds, asks(asking), self._decoders)
             cursor = connection.cursor(mysql.driver().cursors.SSCursor)

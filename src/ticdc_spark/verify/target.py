@@ -114,7 +114,7 @@ class Target:
         """A session that sees one moment, the query for the version of the state, and a function that opens a table."""
         sink, job = self._job.sink, "'{}'".format(self._job.name.replace("'", "''"))
         if isinstance(sink, MysqlConfig):
-            sessions = MysqlSessions(sink.uri, self.lake, _MOMENT, SinkFault)
+            sessions = MysqlSessions(sink.uri, self.lake, _MOMENT, SinkFault, vectors=False)
             sessions.open()
             version = f"SELECT `version` FROM `{MYSQL_OURS}`.`states` WHERE `job` = {job}"
             # A table with a DDL or a full read is ahead until its batch ends.

@@ -38,6 +38,7 @@ from ticdc_spark.capture.binlog.wire.events import (
     server_version,
     xa_prepare,
 )
+from ticdc_spark.capture.binlog.wire.tagged import tagged_gtid
 from ticdc_spark.capture.table_ids import follow_ids
 from ticdc_spark.ddl import Charset, charsets_after
 from ticdc_spark.errors import MessageError, RejectedMessage, SourceChanged, UnsupportedDdl
@@ -111,7 +112,7 @@ class Assembler:
             self._is_made(file, event.timestamp)
             self._facts = self._facts._replace(version=server_version(event) or self._facts.version)
         try:
-            if kind in ROW_KINDS:
+            if kind in ROW_KINDS or kind == Kind.PARTIAL_UPDATE_ROWS:
                 self._rows(event, file, self._current())
             elif kind == Kind.TABLE_MAP:
                 self._events.table_map(event)
@@ -119,6 +120,8 @@ class Assembler:
                 self._begin(mariadb_gtid(event, origin), event, file)
             elif kind in (Kind.GTID, Kind.ANONYMOUS_GTID):
                 self._begin(mysql_gtid(event), event, file)
+            elif kind == Kind.GTID_TAGGED:
+                self._begin(tagged_gtid(event), event, file)
             elif kind == Kind.XID:
                 yield from self._commit(event, file, self._current())
             elif kind in _QUERIES:
@@ -356,6 +359,4 @@ _REFUSED = {
     int(Kind.UPDATE_ROWS_0): _OLD_ROWS,
     int(Kind.DELETE_ROWS_0): _OLD_ROWS,
     int(Kind.INCIDENT): "the server reports lost events (INCIDENT); begin a new changefeed with a snapshot",
-    int(Kind.PARTIAL_UPDATE_ROWS): "rows with parts of JSON: binlog_row_value_options must be empty",
-    int(Kind.GTID_TAGGED): "a GTID with a tag, which is not read",
 }

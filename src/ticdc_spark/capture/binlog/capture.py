@@ -32,7 +32,7 @@ from ticdc_spark.mysql import tso
 
 _RESOLVED_SECONDS = 0.5
 _HEARTBEATS = (Kind.HEARTBEAT, Kind.HEARTBEAT_2)
-_BEGINS = (Kind.GTID, Kind.ANONYMOUS_GTID)
+_BEGINS = (Kind.GTID, Kind.ANONYMOUS_GTID, Kind.GTID_TAGGED)
 _TRIES = 20
 _RETRY_SECONDS = 600.0
 """How long a server that cannot be reached is retried."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 from ticdc_spark.capture.binlog.connection import Connection
 from ticdc_spark.capture.binlog.position import MariadbGtids, Position, file_number
-from ticdc_spark.capture.binlog.server import Facts
+from ticdc_spark.capture.binlog.server import Facts, binlog_status
 from ticdc_spark.capture.binlog.uri import ServerUri
 from ticdc_spark.errors import SourceChanged, SourceFault, UsageError
 
@@ -75,7 +75,7 @@ def _settings(connection: Connection, server: ServerUri) -> Iterator[str]:
 def _filters(connection: Connection) -> list[tuple[str, str]]:
     """binlog-do-db and binlog-ignore-db. They are columns of the status, not variables."""
     try:
-        rows = connection.rows("SHOW MASTER STATUS")
+        rows = binlog_status(connection)
     except (SourceFault, UsageError):
         return []  # the grants are checked next
     names = ("binlog_do_db", "binlog_ignore_db")

@@ -9,7 +9,7 @@ import msgspec
 
 from ticdc_spark.errors import UsageError
 
-_UUID_SET = re.compile(r"([0-9a-fA-F-]{36}):(\d+(?:-\d+)?(?::\d+(?:-\d+)?)*)")
+_UUID_SET = re.compile(r"([0-9a-fA-F-]{36})((?::(?:\d+(?:-\d+)?|[a-zA-Z_]\w{0,31}))+)")
 
 
 class Place(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -86,52 +86,61 @@ class MariadbGtids:
 
 
 class MysqlGtids:
-    """MySQL's set: intervals of transaction numbers, ends included, of each source UUID."""
+    """MySQL's set: intervals of transaction numbers, ends included, of each source: ``uuid`` or ``uuid:tag``."""
 
     def __init__(self, text: str) -> None:
         self._sets: dict[str, list[list[int]]] = {}
         for one in filter(None, (part.strip() for part in text.split(","))):
             found = _UUID_SET.fullmatch(one)
             if not found:
-                raise UsageError(f"GTID set {one!r} is not understood; allowed: uuid:1-5:7, without tags")
-            for interval in found[2].split(":"):
-                first, _, last = interval.partition("-")
-                self._put(found[1].lower(), int(first), int(last or first))
+                raise UsageError(f"GTID set {one!r} is not understood; allowed: uuid:1-5:7:tag:1-3")
+            source = found[1].lower()
+            for part in found[2][1:].split(":"):
+                if not part[0].isdigit():
+                    source = f"{found[1]}:{part}".lower()
+                    continue
+                first, _, last = part.partition("-")
+                self._put(source, int(first), int(last or first))
 
     def add(self, gtid: str) -> None:
         """Note that a transaction was read."""
-        uuid, _, number = gtid.partition(":")
-        intervals = self._sets.get(uuid)
+        source, _, number = gtid.rpartition(":")
+        intervals = self._sets.get(source)
         if intervals and intervals[-1][1] == int(number) - 1:
             intervals[-1][1] += 1
         else:
-            self._put(uuid, int(number), int(number))
+            self._put(source, int(number), int(number))
 
     def has(self, gtid: str) -> bool:
         """Whether a transaction is in it."""
-        uuid, _, number = gtid.partition(":")
-        return any(first <= int(number) <= last for first, last in self._sets.get(uuid, ()))
+        source, _, number = gtid.rpartition(":")
+        return any(first <= int(number) <= last for first, last in self._sets.get(source, ()))
 
     def encoded(self) -> bytes:
-        """The bytes for COM_BINLOG_DUMP_GTID."""
-        parts = [len(self._sets).to_bytes(8, "little")]
-        for uuid, intervals in self._sets.items():
-            parts += [bytes.fromhex(uuid.replace("-", "")), len(intervals).to_bytes(8, "little")]
+        """The bytes for COM_BINLOG_DUMP_GTID. A set with tags has a form of its own, as in PREVIOUS_GTIDS events."""
+        tagged = any(":" in source for source in self._sets)
+        count = len(self._sets)
+        parts = [b"\1" + count.to_bytes(6, "little") + b"\1" if tagged else count.to_bytes(8, "little")]
+        for source, intervals in self._sets.items():
+            uuid, _, tag = source.partition(":")
+            parts += [bytes.fromhex(uuid.replace("-", ""))]
+            parts += [bytes((len(tag) * 2,)), tag.encode()] if tagged else []
+            parts += [len(intervals).to_bytes(8, "little")]
             for first, last in intervals:
                 parts += [first.to_bytes(8, "little"), (last + 1).to_bytes(8, "little")]
         return b"".join(parts)
 
     def __str__(self) -> str:
-        return ",".join(f"{uuid}:{':'.join(_intervals(intervals))}" for uuid, intervals in self._sets.items())
+        return ",".join(f"{source}:{':'.join(_intervals(intervals))}" for source, intervals in self._sets.items())
 
-    def _put(self, uuid: str, first: int, last: int) -> None:
+    def _put(self, source: str, first: int, last: int) -> None:
         merged: list[list[int]] = []
-        for low, high in sorted([*self._sets.get(uuid, []), [first, last]]):
+        for low, high in sorted([*self._sets.get(source, []), [first, last]]):
             if merged and low <= merged[-1][1] + 1:
                 merged[-1][1] = max(merged[-1][1], high)
             else:
                 merged.append([low, high])
-        self._sets[uuid] = merged
+        self._sets[source] = merged
 
 
 def _intervals(intervals: Iterable[list[int]]) -> list[str]:

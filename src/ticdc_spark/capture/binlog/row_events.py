@@ -10,7 +10,7 @@ from ticdc_spark.capture.binlog.schemas import SYSTEM_SCHEMAS
 from ticdc_spark.capture.binlog.server import Facts
 from ticdc_spark.capture.binlog.statements import Tables
 from ticdc_spark.capture.binlog.values.rows import RowReader
-from ticdc_spark.capture.binlog.wire.events import ROW_KINDS, Event, rows_head, table_id_of
+from ticdc_spark.capture.binlog.wire.events import ROW_KINDS, Event, Kind, rows_head, table_id_of
 from ticdc_spark.capture.binlog.wire.table_map import TableMap, table_map
 from ticdc_spark.errors import DecisionNeeded, MessageError
 from ticdc_spark.model import Table
@@ -77,6 +77,11 @@ class RowEvents:
             raise DecisionNeeded(
                 f"binlog {where}: a transaction has more than {self._max_bytes:,} bytes of rows, the limit of "
                 "max-transaction-bytes in source-uri; raise it, its rows are kept on disk"
+            )
+        if event.kind == Kind.PARTIAL_UPDATE_ROWS:
+            raise MessageError(
+                f"a row of `{wire.schema}`.`{wire.name}` with parts of its JSON: a session has changed "
+                "binlog_row_value_options, which must be empty. Begin a new changefeed, or exclude the table"
             )
         head = rows_head(event)
         if not head.whole:

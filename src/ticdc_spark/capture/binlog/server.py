@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ticdc_spark.capture.binlog.connection import Connection
 from ticdc_spark.capture.binlog.position import Place
@@ -54,12 +54,17 @@ def identity_of(variables: Mapping[str, str]) -> str:
     return variables.get("server_uuid", variables["server_id"])
 
 
+def binlog_status(connection: Connection) -> list[tuple[Any, ...]]:
+    """The row of the binlog's end: file, offset, databases that are logged, and that are not, MySQL's GTIDs."""
+    try:
+        return connection.rows("SHOW MASTER STATUS")
+    except SourceFault:  # MySQL 8.4 has only the new statement
+        return connection.rows("SHOW BINARY LOG STATUS")
+
+
 def place_now(connection: Connection, facts: Facts) -> Place:
     """The end of the binlog."""
-    try:
-        found = connection.rows("SHOW MASTER STATUS")
-    except SourceFault:  # MySQL 8.4 has only the new statement
-        found = connection.rows("SHOW BINARY LOG STATUS")
+    found = binlog_status(connection)
     if not found:
         raise UsageError("log_bin is OFF")
     file, offset = str(found[0][0]), int(found[0][1])

@@ -76,6 +76,9 @@ _PIECES = {
     )
     for mode, strings in _STRINGS.items()
 }
+_START = {
+    mode: re.compile(rf"{strings}|(?P<start>\) START TRANSACTION\b)", re.DOTALL) for mode, strings in _STRINGS.items()
+}
 _SET_STATEMENT = re.compile(r"(?i)set\s+statement\b")
 _TO_FOR = {
     mode: re.compile(rf"{strings}|/\*.*?\*/|--(?=\s)[^\n]*|\#[^\n]*|(?P<word>[\w$@]+)|(?P<bracket>[()])", re.DOTALL)
@@ -85,7 +88,8 @@ _TO_FOR = {
 
 def executed(sql: str, sql_mode: int, *, mariadb: bool) -> str:
     """The part of a statement that the server executed: without ``SET STATEMENT … FOR`` before it, and without the
-    brackets of MariaDB's executable comments ``/*M!100301 … */``. MySQL and TiDB ignore those comments.
+    brackets of MariaDB's executable comments ``/*M!100301 … */``. MySQL and TiDB ignore those comments. MySQL logs
+    CREATE TABLE … SELECT as a CREATE with START TRANSACTION behind its columns, which only its replicas understand.
 
     The binlog has a space for the ``!`` of a comment for another version, so all remaining ones were executed.
     """
@@ -93,13 +97,17 @@ def executed(sql: str, sql_mode: int, *, mariadb: bool) -> str:
     if mariadb and "/*M!" in sql:
         sql = _without_brackets(sql, literal)
     if not mariadb:
-        return sql
+        return _START[literal].sub(lambda found: ")" if found["start"] else found[0], sql) if _starts(sql) else sql
     while (start := _SKIPPED.match(sql)) and (found := _SET_STATEMENT.match(sql, start.end())):
         rest = _behind_for(sql, found.end(), literal)
         if not rest:
             break
         sql = sql[rest:].lstrip()
     return sql
+
+
+def _starts(sql: str) -> bool:
+    return ") START TRANSACTION" in sql and words(sql).startswith("create table ")
 
 
 def _without_brackets(sql: str, literal: int) -> str:

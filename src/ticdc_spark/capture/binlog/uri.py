@@ -40,7 +40,9 @@ class ServerUri(msgspec.Struct, frozen=True, kw_only=True):
 
         Raises: UsageError for files that cannot be read.
         """
-        named = {"host": self.host, "port": self.port, "user": self.user, "password": self.password}
+        # As bytes: PyMySQL would send a text as latin1, and servers keep passwords in UTF-8.
+        password = self.password.encode()
+        named = {"host": self.host, "port": self.port, "user": self.user, "password": password}
         return {**named, **self.tls.options()}
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from ticdc_spark.model import TableName
 
 _NO_FILE_NAMES = 1115
-"""MySQL 9.7 has no character set for names of files, so only tables whose names are ``_PLAIN`` show their ids."""
+"""MySQL 9.7 has no character set for names of files, so only tables whose names lack ``_SHORT`` show their ids."""
 UNTOLD = frozenset({1109, 1142, 1146, 1227, _NO_FILE_NAMES})
 """Error codes of a server that does not show ids: also if the user lacks PROCESS, or there is no such view."""
 _TIDB = "SELECT TIDB_TABLE_ID FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s"
@@ -19,8 +19,9 @@ _INNODB = (
     "= CONCAT({schema}, '/', {table}) ORDER BY TABLE_ID"
 )
 """InnoDB names tables by their files, and has one for each partition."""
-_PLAIN = re.compile(r"[0-9A-Za-z_]*")
-"""Names that are the names of their files."""
+_SHORT = re.compile("[\u00c0-\u05ff\u1e00-\u1fff\u2160-\u217f\u24b0-\u24ef\uff20-\uff5f]")
+"""Letters that may have codes of their own in a file's name, which the server is asked for."""
+_WRITTEN = re.compile(r"[^0-9A-Za-z_]")
 
 
 def table_identity(cursor: Any, version: str, name: TableName) -> str:
@@ -34,18 +35,24 @@ def table_identity(cursor: Any, version: str, name: TableName) -> str:
         cursor.execute(_TIDB, name)
         return _cells(cursor)
     old = "mariadb" in version.lower() or version.startswith("5.")
-    schema, table = ("%s" if _PLAIN.fullmatch(part) else _FILE for part in name)
+    schema, table = (_FILE if _SHORT.search(part) else "%s" for part in name)
     view = "INNODB_SYS_TABLES" if old else "INNODB_TABLES"
-    cursor.execute(_INNODB.format(view=view, schema=schema, table=table), name)
+    files = tuple(part if _SHORT.search(part) else file_name(part) for part in name)
+    cursor.execute(_INNODB.format(view=view, schema=schema, table=table), files)
     ids = _cells(cursor)
     cursor.execute(_MADE, name)
     return f"{ids} {_cells(cursor)}".strip()
 
 
+def file_name(name: str) -> str:
+    """The name of a table's file, for a name without ``_SHORT``: ``@`` and the number of a character."""
+    return _WRITTEN.sub(lambda found: f"@{ord(found[0]):04x}", name)
+
+
 def cure(code: int, user: object, name: TableName) -> str:
     """What to do about an error code in ``UNTOLD``. ``name``: of the table that was looked for."""
     if code == _NO_FILE_NAMES:
-        why = "this version of MySQL shows the id only if a name has nothing but ASCII letters, digits and _"
+        why = "this version of MySQL does not show the id if a name has letters like é"
         return f"rename `{name[0]}`.`{name[1]}`, or exclude it: {why}"
     return f"GRANT PROCESS ON *.* TO the user {user!r}"
 

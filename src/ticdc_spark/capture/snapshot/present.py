@@ -321,7 +321,7 @@ _NOT_CANONICAL = frozenset(("float", "double", "json"))
 
 def _look(column: Column) -> tuple[object, ...]:
     kind = column.type
-    length = None if kind.name in INTEGER_BITS or kind.name in ("year", "enum", "set") else kind.length
+    length = None if kind.name in INTEGER_BITS or kind.name in ("year", "enum", "set", "vector") else kind.length
     fine = (length, kind.decimal, kind.unsigned, kind.elements, is_bytes(kind))
     return column.name, kind.name, bool(column.virtual), *fine
 

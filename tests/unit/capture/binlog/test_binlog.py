@@ -37,6 +37,7 @@ from ticdc_spark.capture.binlog.wire.events import (
 )
 from ticdc_spark.capture.binlog.wire.payload import unpack
 from ticdc_spark.capture.binlog.wire.table_map import TableMap, Wire, table_map
+from ticdc_spark.capture.binlog.wire.tagged import tagged_gtid
 from ticdc_spark.config.secrets import redact
 from ticdc_spark.ddl import parse_create
 from ticdc_spark.errors import MessageError, UsageError
@@ -80,6 +81,41 @@ def test_mysql_gtids_have_microseconds_since_8_0() -> None:
     assert mysql_gtid(event(34, head + b"\2" + bytes(16) + both)) == ("", False, 1_700_000_000_123_456, "")
 
 
+SOURCE = "3d782166-ebd0-11f1-809b-02fc00000001"
+TAGGED = """02 72 00 00 02 02 7a f0 42 cc ad 03 41 03 22 c5 03 01 02 6d 02 04 f1 03 00 00 00 02 04 04 06 0a 6d 79 74 61
+67 08 1c 0a 20 0c 7f cb 92 11 57 66 61 06 10 15 03 12 83 12 0b"""
+"""As MySQL 9.7.4 wrote it."""
+PREVIOUS = """01 03 00 00 00 00 00 01
+3d 78 21 66 eb d0 11 f1 80 9b 02 fc 00 00 00 01 00 01 00 00 00 00 00 00 00
+01 00 00 00 00 00 00 00 0a 00 00 00 00 00 00 00
+3d 78 21 66 eb d0 11 f1 80 9b 02 fc 00 00 00 01 0a 6d 79 74 61 67 01 00 00 00 00 00 00 00
+01 00 00 00 00 00 00 00 03 00 00 00 00 00 00 00
+3d 78 21 66 eb d0 11 f1 80 9b 02 fc 00 00 00 01 10 6f 74 68 65 72 74 61 67 01 00 00 00 00 00 00 00
+01 00 00 00 00 00 00 00 02 00 00 00 00 00 00 00"""
+"""The same server's PREVIOUS_GTIDS."""
+
+
+def test_a_gtid_with_a_tag() -> None:
+    assert tagged_gtid(event(42, bytes.fromhex(TAGGED))) == (f"{SOURCE}:mytag:1", False, 0x066166571192CB, "")
+    without = bytes.fromhex(TAGGED).replace(b"\x0amytag", b"\0")
+    assert tagged_gtid(event(42, without)).text == f"{SOURCE}:1"
+    with pytest.raises(MessageError, match="ends at byte"):
+        tagged_gtid(event(42, bytes.fromhex(TAGGED)[:20]))
+    with pytest.raises(MessageError, match="has no GTID"):
+        tagged_gtid(event(42, bytes.fromhex(TAGGED)[:5]))
+    with pytest.raises(MessageError, match="is of version 2"):
+        tagged_gtid(event(42, b"\4" + bytes.fromhex(TAGGED)[1:]))
+
+
+def test_a_gtid_set_with_tags_is_written_as_the_server_writes_it() -> None:
+    found = MysqlGtids(f"{SOURCE}:1-9:mytag:1:othertag:1")
+    found.add(f"{SOURCE}:mytag:2")
+    assert str(found) == f"{SOURCE}:1-9,{SOURCE}:mytag:1-2,{SOURCE}:othertag:1"
+    assert str(MysqlGtids(str(found))) == str(found)
+    assert found.has(f"{SOURCE}:mytag:2") and not found.has(f"{SOURCE}:mytag:9") and found.has(f"{SOURCE}:9")
+    assert found.encoded() == bytes.fromhex(PREVIOUS)
+
+
 def test_gtid_sets() -> None:
     uuid, other = "3e11fa47-71ca-11e1-9e33-c80aa9429562", "4e11fa47-71ca-11e1-9e33-c80aa9429562"
     found = MysqlGtids(f"{uuid.upper()}:1-5:7,\n{other}:3")
@@ -89,8 +125,8 @@ def test_gtid_sets() -> None:
     assert found.has(f"{uuid}:8") and not found.has(f"{uuid}:9") and not found.has(f"{other}:4")
     assert len(found.encoded()) == 8 + 2 * 24 + 3 * 16
     assert found.encoded()[24:48] == struct.pack("<QQQ", 2, 1, 9)
-    with pytest.raises(UsageError, match="without tags"):
-        MysqlGtids(f"{uuid}:tag:1-5")
+    with pytest.raises(UsageError, match="is not understood"):
+        MysqlGtids(f"{uuid}:1-x")
     domains = MariadbGtids("0-1-5,2-1-7")
     domains.add("0-9-6")
     assert str(domains) == "0-9-6,2-1-7"
@@ -218,7 +254,7 @@ def test_a_schema_that_does_not_fit_is_never_guessed() -> None:
         ("a VARCHAR(9)", Wire(141, 36, collation=45), "type is 141, not 15"),
         ("a VARCHAR(9)", Wire(15, 36, collation=99), "collation 99"),
         ("a JSON", Wire(252, 4, collation=45), "type is 252, not 245"),
-        ("a VECTOR(3)", Wire(242, 4), "type vector is not read"),
+        ("a VECTOR(3)", Wire(252, 4, collation=63), "type is 252, not 242"),
     ):
         with pytest.raises(MessageError, match=f"column `a` of `d`.`t` does not fit its schema: .*{text}"):
             reader(columns, wire)

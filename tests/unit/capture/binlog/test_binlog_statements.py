@@ -46,6 +46,15 @@ def test_backslashes_and_other_servers_when_a_prefix_is_looked_for() -> None:
     assert plain_sql('/*M! it\'s */ "a"', 0) == "/*M! it's */ 'a'"
 
 
+def test_what_only_a_replica_of_mysql_understands_is_left_out() -> None:
+    made = "CREATE TABLE `c` (\n  `id` int COMMENT 'a) START TRANSACTION'\n){} COMMENT='it''s ) START TRANSACTION'"
+    for mode in (0, NO_BACKSLASH_ESCAPES):
+        assert executed(made.format(" START TRANSACTION"), mode, mariadb=False) == made.format("")
+    assert executed("CREATE TABLE `c` (`id` int) START TRANSACTION", 0, mariadb=False) == "CREATE TABLE `c` (`id` int)"
+    procedure = "CREATE PROCEDURE p(a INT) START TRANSACTION"
+    assert executed(procedure, 0, mariadb=False) == procedure
+
+
 def test_a_statement_behind_a_prefix_is_known_for_what_it_is() -> None:
     update = executed("SET STATEMENT binlog_format = 'STATEMENT' FOR UPDATE t SET a = 1", 0, mariadb=True)
     assert is_dml(update) and not is_control(update)

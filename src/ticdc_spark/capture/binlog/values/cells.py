@@ -18,6 +18,7 @@ from ticdc_spark.capture.binlog.wire.table_map import Wire
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import ColumnType
 from ticdc_spark.mysql import INTEGER_BITS, float_text, fsp, is_bytes, is_text
+from ticdc_spark.mysql.vectors import vector_text
 
 
 class Cell(NamedTuple):
@@ -148,6 +149,9 @@ def _text(kind: ColumnType, wire: Wire, charsets: Charsets) -> Cell | None:
     if name == "json":
         _expect("the wire type", wire.code, wire_types.JSON)
         return Cell(_CALL, length=wire.meta, function=json_text)
+    if name == "vector":
+        _expect("the wire type", wire.code, wire_types.VECTOR)
+        return Cell(_CALL, length=wire.meta, function=vector_text)
     if name == "longblob" and wire.code == wire_types.GEOMETRY:
         return Cell(_PLAIN, length=wire.meta)
     if not is_bytes(kind) and not is_text(kind):

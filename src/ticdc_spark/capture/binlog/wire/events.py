@@ -77,7 +77,8 @@ class Gtid(NamedTuple):
     """The begin of a group of events."""
 
     text: str
-    """``domain-server-sequence`` of MariaDB, ``uuid:number`` of MySQL, empty for one of MySQL without GTIDs."""
+    """``domain-server-sequence`` of MariaDB, ``uuid:number`` or ``uuid:tag:number`` of MySQL, empty for one of MySQL
+    without GTIDs."""
     standalone: bool
     """Whether it is one statement, without the end of a transaction (MariaDB). MySQL does not say."""
     timestamp_us: int
