@@ -79,6 +79,9 @@ class ComposedSink:
     def rename(self, old: TableName, new: TableName) -> None:
         self._parts.tables.rename(self._to(old), self._to(new))
 
+    def end(self, table: TableName) -> None:
+        self._parts.tables.end(self._to(table))
+
     def truncate(self, table: TableName, stamp: Stamp) -> None:
         self._parts.tables.truncate(self._to(table), stamp)
 

@@ -175,6 +175,9 @@ class IcebergTables:
             self.catalog.fence()
             self.catalog.java_catalog.renameTable(self.catalog.identifier(old), self.catalog.identifier(new))
 
+    def end(self, table: TableName) -> None:
+        self.together.make_way(table)
+
     def truncate(self, table: TableName, stamp: Stamp) -> None:
         def put(_: Any, transaction: Any) -> None:
             delete = transaction.newDelete().deleteFromRowFilter(
