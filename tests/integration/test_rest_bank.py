@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
+import msgspec
 import pytest
 from click.testing import CliRunner
 from pyiceberg.catalog.rest import RestCatalog
@@ -15,15 +16,15 @@ from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 from pyiceberg.table import Table as IcebergTable
 
 from tests.integration.rest_lake import RestLake
-from tests.spark.deaths import END, FIRST, SECOND, TOGETHER, WRITERS, once_at, run_with_deaths
-from tests.spark.histories import SECTION, check
+from tests.spark.deaths import END, FIRST, SECOND, TOGETHER, WRITERS, T, create, once_at, run_with_deaths
+from tests.spark.histories import SECTION, check, read_again
 from tests.spark.lake import read_table, replicate
-from tests.spark.simple_topic import topic
+from tests.spark.simple_topic import ddl, insert, topic
 from tests.spark.test_retry import Running
 from tests.support.bank import LABELS, Bank, Held, Reader, Seen, by_id, run_while_read, short_story, story
 from ticdc_spark import consistent_scans
 from ticdc_spark.cli import main
-from ticdc_spark.model import RowChange
+from ticdc_spark.model import RowChange, Watermark
 
 NAMES = ("a", "b", "moves")
 ROWS = 6
@@ -174,8 +175,36 @@ def test_a_job_that_dies_around_a_commit_ends_in_the_same_tables(
     assert {*run_with_deaths(job_file, once_at(points, 2), monkeypatch)} == points
     assert {name: rest_lake.rows(name) for name in END} == END
     if more:
+        read_again(job_file, monkeypatch)
         session = rest_lake.session()
         check(lambda name: read_table(session, "old", name))
+
+
+def test_a_history_stays_with_its_table_if_the_job_dies_in_the_middle_of_a_rename(
+    rest_lake: RestLake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows of the table before the RENAME wait for the same batch."""
+    rest_lake.empty("old")
+    changes = (create(T, 10), insert(T, 21, id="1", v="1"), Watermark(30))
+    topic(tmp_path, changes)
+    job_file = rest_lake.job(tmp_path, SECTION)
+    replicate(job_file)
+    renamed = msgspec.structs.replace(T, name="t2", version=60)
+    more = (insert(T, 40, id="2", v="2"), ddl("RENAME", 60, "RENAME TABLE `t` TO `t2`", renamed, T), Watermark(70))
+    topic(tmp_path, (*changes, *more))
+    client, died = RestCatalog("lake", uri=rest_lake.proxy.real), list[str]()
+
+    def dies(name: str) -> bool:
+        if died or name != "history" or not client.table_exists(("old", "t2")):
+            return False
+        died.append(name)
+        return True
+
+    assert run_with_deaths(job_file, dies, monkeypatch) == ["history"]
+    rows = read_table(rest_lake.session(), "old", "t2")
+    assert {(row["_tidb_commit_ts"], row["_tidb_op"], row["id"]) for row in rows} == {(21, "I", 1), (40, "I", 2)}
+    assert len(rows) == 2
+    assert {name for _, name in client.list_tables("old")} == {"t", "t2"}
 
 
 def test_a_conflict_in_one_table_leaves_all_as_they_are_and_the_job_repeats_the_batch(

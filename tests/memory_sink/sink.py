@@ -110,6 +110,9 @@ class MemorySink(MemoryLoads):
 
         self._durable(f"rename {_plain(old)} to {_plain(new)}", commit)
 
+    def flush(self, table: TableName) -> None:
+        """Nothing waits."""
+
     def truncate(self, table: TableName, stamp: Stamp) -> None:
         held = self.lake.table(table)
 

@@ -286,6 +286,18 @@ class _Transaction:
             id=number, parent=self.base, sequence=self._next_sequence(), operation=operation, stamp=stamp.stamp
         )
 
+    def getClass(self) -> Any:  # noqa: N802
+        return SimpleNamespace(getSimpleName=lambda: "BaseTransaction")
+
+    def startMetadata(self) -> Any:  # noqa: N802
+        return SimpleNamespace(snapshots=list)
+
+    def currentMetadata(self) -> Any:  # noqa: N802
+        return SimpleNamespace(snapshots=lambda: [] if self.new is None else [_Snapshot(self.new)])
+
+    def underlyingOps(self) -> Any:  # noqa: N802
+        return SimpleNamespace(commit=lambda _start, _current: self.commitTransaction())
+
     def commitTransaction(self) -> None:  # noqa: N802
         """Durable. Raises: Refused; what the injector and the fence raise"""
         sink = self._table.sink

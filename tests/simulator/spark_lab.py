@@ -65,7 +65,7 @@ _OF_STEPS = {"scan", "advance", "apply", "progress"}
 """Points between two durable actions, where faults before and behind these happen anyway."""
 _COMMITTING = frozenset(
     (
-        *("create", "drop", "rename", "truncate", "stamp", "create_database", "drop_database", "change_columns"),
+        *("create", "drop", "rename", "truncate", "end", "stamp", "create_database", "drop_database", "change_columns"),
         *("fill_column", "convert_column", "upsert", "change_counts", "take_rows", "delete_where", "append"),
         *("begin_load", "load", "load_changes", "load_rows", "finish_load", "keep"),
     )

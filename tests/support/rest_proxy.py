@@ -18,6 +18,11 @@ from tests.support.token_issuer import TokenIssuer
 TRANSACTION = "/transactions/commit"
 TOKENS = "/tokens"
 Loses = Literal["", "answer", "request", "half"]
+Fault = Literal["", "request", "answer", "silence", "late", "twice"]
+"""What goes wrong with a request that changes something. ``request``: it does not reach the catalog, status 503.
+``answer``: its answer becomes the status 502. ``silence``: its connection ends without an answer. ``late``: the status
+504, and it reaches the catalog just before the next such request. ``twice``: it is sent again, and only the second
+answer comes."""
 
 
 class RestProxy:
@@ -39,6 +44,9 @@ class RestProxy:
         self.issuer: TokenIssuer | None = None
         """Who gives tokens, at ``/tokens``; without one, a request needs none."""
         self.lock = threading.Lock()
+        self.faults: Callable[[str, bytes], Fault] = lambda _, __: ""
+        """What goes wrong, by path and content of a request that changes something in the catalog."""
+        self._late: list[tuple[str, str, bytes, dict[str, str]]] = []
 
     def marks(self, schema: str, *tables: str) -> list[str | None]:
         """The marks of tables, as the catalog has them."""
@@ -50,6 +58,30 @@ class RestProxy:
             return found
 
     def answer(
+        self, method: str, path: str, sent: bytes, headers: dict[str, str], authorization: str
+    ) -> tuple[int, bytes] | None:
+        """The status and the content of an answer; ``None``: the connection ends without one."""
+        if method not in ("GET", "HEAD") and path != TOKENS and not path.endswith("/metrics"):
+            with self.lock:
+                while self._late:
+                    self._forward(*self._late.pop(0))
+            match self.faults(path, sent):
+                case "request":
+                    return 503, b""
+                case "late":
+                    self._late.append((method, path, sent, headers))
+                    return 504, b""
+                case "answer":
+                    self.answered(method, path, sent, headers, authorization)
+                    return 502, b""
+                case "silence":
+                    self.answered(method, path, sent, headers, authorization)
+                    return None
+                case "twice":
+                    self.answered(method, path, sent, headers, authorization)
+        return self.answered(method, path, sent, headers, authorization)
+
+    def answered(
         self, method: str, path: str, sent: bytes, headers: dict[str, str], authorization: str
     ) -> tuple[int, bytes]:
         if self.issuer is not None and path == TOKENS:
@@ -98,7 +130,11 @@ def proxied(real: str, certificate: tuple[Path, Path] | None = None) -> Iterator
         def do_GET(self) -> None:
             sent = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             kept = {"Content-Type": self.headers.get("Content-Type") or "application/json"}
-            status, body = found.answer(self.command, self.path, sent, kept, self.headers.get("Authorization") or "")
+            answer = found.answer(self.command, self.path, sent, kept, self.headers.get("Authorization") or "")
+            if answer is None:
+                self.close_connection = True
+                return
+            status, body = answer
             self.send_response(status)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(body)))

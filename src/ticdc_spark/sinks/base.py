@@ -130,6 +130,10 @@ class Tables(Protocol):
     def rename(self, old: TableName, new: TableName) -> None:
         """Rename a table."""
 
+    def flush(self, table: TableName) -> None:
+        """Commit what waits for ``commit_with`` of a table and its history, because a change that does not wait depends
+        on it."""
+
     def truncate(self, table: TableName, stamp: Stamp) -> None:
         """Remove all rows, in one commit."""
 

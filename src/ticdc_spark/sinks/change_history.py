@@ -163,6 +163,8 @@ class ChangeHistory:
         if target == place or (found is not None and _about(found).moved):
             return
         if found is not None:
+            # Without its rows, a restart would take the table for one that has no history yet.
+            self._sink.flush(self._held(old))
             there = self._sink.find(target)
             if there is not None and _about(there).moved:
                 self._sink.drop(target)

@@ -79,6 +79,9 @@ class ComposedSink:
     def rename(self, old: TableName, new: TableName) -> None:
         self._parts.tables.rename(self._to(old), self._to(new))
 
+    def flush(self, table: TableName) -> None:
+        self._parts.tables.flush(self._to(table))
+
     def truncate(self, table: TableName, stamp: Stamp) -> None:
         self._parts.tables.truncate(self._to(table), stamp)
 

@@ -203,6 +203,9 @@ class DeltaTables:
         """Commit a stamp with an open session. Raises: Py4JJavaError"""
         self.change(session, table, Commit(stamp=stamp))
 
+    def flush(self, table: TableName) -> None:
+        """Nothing waits."""
+
     def truncate(self, table: TableName, stamp: Stamp) -> None:
         with spark_faults(f"table {shown(table)} cannot be truncated"), self.lake.session() as session:
 

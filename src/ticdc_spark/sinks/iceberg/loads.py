@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 import pyarrow as pa
+from py4j.protocol import Py4JJavaError
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
@@ -23,6 +24,7 @@ from ticdc_spark.errors import SinkFault
 from ticdc_spark.model import TableName
 from ticdc_spark.sinks.base import Stamp
 from ticdc_spark.sinks.conditions import Condition
+from ticdc_spark.sinks.iceberg.commits import commit, is_refused
 from ticdc_spark.sinks.iceberg.faults import faults
 from ticdc_spark.sinks.iceberg.files.data_files import DataFiles, WrittenFile, write_files
 from ticdc_spark.sinks.iceberg.files.storage import Closed
@@ -42,6 +44,8 @@ from ticdc_spark.spark.types import LakeColumn
 BRANCH = "ticdc_snapshot"
 NOTE = "ticdc.load"
 _FILE_DDL = "written binary"
+_TRIES = 4
+"""Attempts of a commit that lost a race against another writer of the table."""
 
 
 class IcebergLoads:
@@ -73,7 +77,7 @@ class IcebergLoads:
             emptied = transaction.newDelete().deleteFromRowFilter(everything).toBranch(BRANCH)
             _noted(emptied, note).commit()
             self._catalog.fence()
-            transaction.commitTransaction()
+            commit(self._catalog, table, transaction)
 
     def load(
         self,
@@ -96,8 +100,8 @@ class IcebergLoads:
                     rows.unpersist()
             task = chain(read(zeros), _write(columns, files))
             written = numbers.mapInArrow(task, _FILE_DDL).collect()
-            append, count = self._with_files(loaded, files, (bytes(row["written"]) for row in written))
-            return self._commit(append, note(count, zeros.value))
+            data, count = self._data(loaded, files, (bytes(row["written"]) for row in written))
+            return self._commit(table, loaded, data, note(count, zeros.value))
 
     def load_changes(self, table: TableName, changes: TypedChanges, note: Callable[[int, int], LoadNote]) -> LoadNote:
         columns, size = changes.columns, changes.size
@@ -111,8 +115,8 @@ class IcebergLoads:
                     known = note(rows.count(), changes.counts.zero_dates)
                     return self._append(session, loaded, table, rows, columns, known)
             task = chain(rows_left([column.name for column in columns]), _write(columns, files))
-            append, count = self._with_files(loaded, files, changes.write(task, tasks=number))
-            return self._commit(append, note(count, changes.counts.zero_dates))
+            data, count = self._data(loaded, files, changes.write(task, tasks=number))
+            return self._commit(table, loaded, data, note(count, changes.counts.zero_dates))
 
     def load_rows(
         self,
@@ -141,23 +145,29 @@ class IcebergLoads:
             return loaded, Closed("[job] writer")
         return loaded, layout(self._catalog, loaded, properties, fields)
 
-    def _with_files(self, loaded: Any, files: DataFiles, parts: Iterable[bytes]) -> tuple[Any, int]:
-        """An append of the files that tasks of ``_write`` wrote, and the number of their rows."""
+    def _data(self, loaded: Any, files: DataFiles, parts: Iterable[bytes]) -> tuple[list[Any], int]:
+        """The files that tasks of ``_write`` wrote, and the number of their rows."""
         written = [msgspec.msgpack.decode(part, type=WrittenFile) for part in parts]
-        append = self._after(loaded)
-        for file in written:
-            append.addFile(data_file(self._catalog, loaded, files, file))
-        return append, sum(file.rows for file in written)
+        return [data_file(self._catalog, loaded, files, file) for file in written], sum(file.rows for file in written)
 
-    def _commit(self, append: Any, note: LoadNote) -> LoadNote:
-        self._catalog.fence()
-        _noted(append, note).commit()
+    def _commit(self, table: TableName, loaded: Any, data: Sequence[Any], note: LoadNote) -> LoadNote:
+        """Append files to the branch. Refused if another owner has written to it since the table was loaded."""
+        head = loaded.snapshot(BRANCH).snapshotId()
+        for left in reversed(range(_TRIES)):
+            transaction = loaded.newTransaction()
+            append = transaction.newOverwrite().validateNoConflictingData().toBranch(BRANCH)
+            append = append.validateFromSnapshot(head)
+            for file in data:
+                append.addFile(file)
+            _noted(append, note).commit()
+            self._catalog.fence()
+            try:
+                commit(self._catalog, table, transaction)
+                break
+            except Py4JJavaError as error:
+                if not left or not is_refused(error):
+                    raise
         return note
-
-    def _after(self, loaded: Any) -> Any:
-        """An append to the branch, refused if another owner has written to it since the table was loaded."""
-        append = loaded.newOverwrite().validateNoConflictingData().toBranch(BRANCH)
-        return append.validateFromSnapshot(loaded.snapshot(BRANCH).snapshotId())
 
     def _append(
         self,

@@ -24,6 +24,7 @@ from ticdc_spark.sinks.base import ColumnChanges, Stamp, TableFound
 from ticdc_spark.sinks.capabilities import FilesGone
 from ticdc_spark.sinks.history import Note
 from ticdc_spark.sinks.iceberg.catalog import NAMESPACE, IcebergCatalog
+from ticdc_spark.sinks.iceberg.commits import commit, is_refused
 from ticdc_spark.sinks.iceberg.faults import faults
 from ticdc_spark.sinks.iceberg.files.partitions import partition_columns
 from ticdc_spark.sinks.iceberg.java import NestedField, to_schema
@@ -154,7 +155,7 @@ class IcebergTables:
             append_stamp(transaction, stamp)
             self._put_properties(transaction, stamp, None)
             self.catalog.fence()
-            transaction.commitTransaction()
+            commit(self.catalog, table, transaction)
             self._note_commit(table, transaction)
 
     def drop(self, table: TableName) -> None:
@@ -176,6 +177,9 @@ class IcebergTables:
         with faults(f"table {shown(old)} cannot be renamed to {shown(new)}"):
             self.catalog.fence()
             self.catalog.java_catalog.renameTable(self.catalog.identifier(old), self.catalog.identifier(new))
+
+    def flush(self, table: TableName) -> None:
+        self.together.make_way(table)
 
     def truncate(self, table: TableName, stamp: Stamp) -> None:
         def put(_: Any, transaction: Any) -> None:
@@ -302,9 +306,9 @@ class IcebergTables:
             change = change._replace(loaded=None)  # another attempt needs the table as it is then
             self.catalog.fence()
             try:
-                transaction.commitTransaction()
+                commit(self.catalog, change.table, transaction)
             except Py4JJavaError as error:
-                if not left or str(error.java_exception.getClass().getSimpleName()) != "CommitFailedException":
+                if not left or not is_refused(error):
                     raise
                 self.catalog.conflicts.add(change.table)
                 time.sleep(_PAUSE_S * (_TRIES - left))

@@ -19,6 +19,7 @@ from ticdc_spark.errors import UsageError
 from ticdc_spark.model import TableName
 from ticdc_spark.sinks.capabilities import SinkConflict
 from ticdc_spark.sinks.iceberg.catalog import IcebergCatalog
+from ticdc_spark.sinks.iceberg.commits import is_refused
 from ticdc_spark.sinks.iceberg.faults import faults
 from ticdc_spark.sinks.iceberg.files.storage import remove
 from ticdc_spark.sinks.iceberg.stamps import place_of
@@ -128,7 +129,7 @@ class Together:
             log.warning("the catalog has committed %d tables but did not confirm it", len(changes))
             return
         moved = [one.table for one in changes if not _is_at_start(one, now[one.table])]
-        refused = str(error.java_exception.getClass().getSimpleName()) == "CommitFailedException"
+        refused = is_refused(error)
         # If no table has moved, an earlier attempt of the same request may still be running.
         if any(there) or not moved or not refused:
             raise error

@@ -255,6 +255,9 @@ class MysqlTables:
         altered = ", ".join([*clauses, f"COMMENT = '{token}'"])
         self.intents.run("alter", table, stamp, token, [f"ALTER TABLE {sql_name(table)} {altered}"], comments=comments)
 
+    def flush(self, table: TableName) -> None:
+        self.commits.flush(table)
+
     def truncate(self, table: TableName, stamp: Stamp) -> None:
         self.swap(table, *self.empty_beside(table), stamp)
 

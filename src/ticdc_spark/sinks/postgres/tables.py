@@ -116,6 +116,9 @@ class PostgresTables:
         with self.step() as cursor:
             put_stamp(cursor, table, stamp)
 
+    def flush(self, table: TableName) -> None:
+        """Everything of a batch waits, DDL too."""
+
     def truncate(self, table: TableName, stamp: Stamp) -> None:
         """Delete the rows. After a TRUNCATE, readers with an older snapshot would find no rows."""
         with self.step() as cursor:
