@@ -49,7 +49,7 @@ class RowFilter(msgspec.Struct, frozen=True):
 def row_filter(where: str, table: Table) -> RowFilter:
     """A condition over the columns of a table. Raises: UsageError that names both"""
     # imported late: only a job with a condition waits for the parser
-    from ticdc_spark.config.expressions import compile_condition
+    from ticdc_spark.config.expressions.compile import compile_condition
 
     named = named_columns(where)
     meets = compile_condition(where, _judged(table), time_zone="UTC", where=WHERE, only_one=False)
@@ -59,7 +59,7 @@ def row_filter(where: str, table: Table) -> RowFilter:
 @lru_cache(1024)
 def named_columns(where: str) -> frozenset[str]:
     """The columns that a condition names, in lower case. Raises: UsageError if it cannot be read, or names none"""
-    from ticdc_spark.config.expressions import columns_of, parse_expression
+    from ticdc_spark.config.expressions.compile import columns_of, parse_expression
 
     named = columns_of(parse_expression(where))
     if not named:
@@ -74,7 +74,7 @@ def source_condition(where: str, table: Table, *, tidb: bool) -> str | None:
 
     ``tidb``: whether the server is a TiDB, whose REGEXP and quotients the job has. The session must be in UTC.
     """
-    from ticdc_spark.config.expressions import depends_on_server, with_columns
+    from ticdc_spark.config.expressions.compile import depends_on_server, with_columns
 
     if not tidb and depends_on_server(where):
         return None

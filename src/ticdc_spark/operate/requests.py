@@ -4,15 +4,16 @@ import difflib
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import closing
 
-from ticdc_spark.capture.snapshot.base import SnapshotReader
+from ticdc_spark.capture.snapshot.base import SnapshotReader, TooOld
 from ticdc_spark.capture.snapshot.open import open_reader
 from ticdc_spark.config.job import Job, StorageSource, prefix_of
 from ticdc_spark.config.load import load_identity
 from ticdc_spark.config.routes import compiled
 from ticdc_spark.config.shards import is_merged
 from ticdc_spark.config.table_filter import table_filter
-from ticdc_spark.errors import UsageError
+from ticdc_spark.errors import MessageError, UsageError
 from ticdc_spark.model import TableName
+from ticdc_spark.mysql import handle_key
 from ticdc_spark.operate.status import job_status
 from ticdc_spark.replicate.plan.spelling import by_source
 from ticdc_spark.replicate.state.progress import Progress
@@ -52,9 +53,28 @@ def rebuild(job: Job, tables: Collection[str], *, from_topic: bool = False) -> N
     reader = open_reader(job.snapshot)
     try:
         with closing(open_state(job.sink, job.name, job.spark)) as states:
-            _ask(states, rebuild_of(job, read_state(states).progress, tables, reader))
+            request = rebuild_of(job, read_state(states).progress, tables, reader)
+            for name in request.tables:
+                _stop_if_no_key(job, reader, name)
+            _ask(states, request)
     finally:
         reader.close()
+
+
+def _stop_if_no_key(job: Job, reader: SnapshotReader, name: TableName) -> None:
+    """Raises: UsageError for a table that would not be read, as it has no key; SourceFault"""
+    if is_merged(name) or (reader.exact and job.no_key == "apply"):
+        return
+    try:
+        table = reader.schema(name, None)
+    except (TooOld, MessageError):
+        return  # the job says why it cannot read it
+    if table is not None and not handle_key(table):
+        raise UsageError(
+            f"{'.'.join(name)!r} has no primary key and no unique key that is not null. Such a table is read in full "
+            'only from TiDB or from a dump, with no-key = "apply" under [job]. At the source, give it a key, or empty '
+            "it with TRUNCATE TABLE and fill it again"
+        )
 
 
 def repair(job: Job, rows: Mapping[str, Collection[str]]) -> None:

@@ -191,7 +191,8 @@ class _RunState:
         if self.once and self.targets is None:
             self.targets = steps.ends()
         began = time.monotonic()
-        if began - self.requests_looked_for >= self.heartbeat.store.pause:
+        # A request may rely on what its author has just written into the job file.
+        if not self.running.is_settling and began - self.requests_looked_for >= self.heartbeat.store.pause:
             self.requests_looked_for = began
             steps.take_requests()
         loads = steps.load(self.watcher.phase)

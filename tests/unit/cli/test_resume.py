@@ -123,6 +123,7 @@ def test_a_running_job_is_asked_beside_its_owner_and_status_shows_what_waits(job
     [
         (["s.a", "s.x"], r"'s\.x' is not a table of the source; write schema\.table"),
         (["s.b"], r"'s\.b': `tables` under \[job\] in \S*job\.toml excludes it"),
+        (["s.k"], r"'s\.k' has no primary key .* with no-key = \"apply\" under \[job\]"),
         ([], "name the tables"),
     ],
 )
@@ -134,6 +135,13 @@ def test_a_rebuild_that_is_not_possible_asks_for_nothing(
     assert done.exit_code == 2
     assert re.search(message, " ".join((done.output + capsys.readouterr().err).split()))
     assert not read(job_file).requests
+
+
+def test_a_table_without_a_key_is_read_from_a_dump_by_a_job_that_counts_equal_rows(job_file: Path) -> None:
+    dump(job_file)
+    job_file.write_text(job_file.read_text().replace("[job]", '[job]\nno-key = "apply"'))
+    assert CliRunner().invoke(main, ["rebuild", str(job_file), "s.k"]).exit_code == 0
+    assert read(job_file).requests
 
 
 @pytest.mark.parametrize(
@@ -233,6 +241,7 @@ def dump(job_file: Path) -> None:
     )
     for name in "ab":
         (folder / f"s.{name}-schema.sql").write_text(f"CREATE TABLE `{name}` (`id` INT PRIMARY KEY);\n")
+    (folder / "s.k-schema.sql").write_text("CREATE TABLE `k` (`id` INT);\n")
     text = job_file.read_text().replace("[source]", 'tables = ["*.*", "!s.b"]\n[source]')
     job_file.write_text(f'{text}[snapshot]\npath = "dump"\n')
 

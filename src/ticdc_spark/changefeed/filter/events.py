@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from ticdc_spark.changefeed.config.settings import EventFilter
 from ticdc_spark.changefeed.filter.ddl_events import EVENTS, SYNONYMS, TABLE_EVENTS
-from ticdc_spark.config.expressions import compile_condition
+from ticdc_spark.config.expressions.compile import compile_condition
 from ticdc_spark.config.matcher import Matcher, compile_matcher
 from ticdc_spark.config.rules import regex
 from ticdc_spark.errors import UsageError

@@ -1,11 +1,5 @@
-"""SQL value expressions, of event filters and of rules for rows: MySQL's semantics over canonical values."""
+"""SQL value expressions, of event filters and of rules for rows: MySQL's semantics over canonical values.
 
-from ticdc_spark.config.expressions.compile import (
-    columns_of,
-    compile_condition,
-    depends_on_server,
-    parse_expression,
-    with_columns,
-)
-
-__all__ = ["columns_of", "compile_condition", "depends_on_server", "parse_expression", "with_columns"]
+The package imports none of its modules. Tables are worked on in threads that import them when they need them, and two
+threads may get a half-made module if a package and its modules import each other.
+"""

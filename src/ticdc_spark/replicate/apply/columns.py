@@ -54,6 +54,15 @@ def compute_columns(batch: Batch, state: TableState) -> TableState:
     return msgspec.structs.replace(state, computed=computed_of(batch, table))
 
 
+def log_left_null(batch: Batch, before: TableState, act: Alter) -> None:
+    """Log the virtual columns that an ALTER adds, and that only a full read would give values."""
+    known = {name.casefold() for name, _ in before.computed} | {name.casefold() for name in act.renames.values()}
+    known |= {column.name.casefold() for column in before.table.columns} if before.table is not None else set()
+    for name, _ in computed_of(batch, act.table):
+        if name.casefold() not in known:
+            log.info("`%s`.`%s`: generated column `%s` is NULL until `rebuild`", *act.table.full_name, name)
+
+
 def _shown(batch: Batch, table: Table) -> frozenset[str]:
     return frozenset(column.source for column in batch.columns(table) if column.mask is None)
 

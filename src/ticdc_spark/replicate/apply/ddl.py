@@ -24,6 +24,7 @@ from ticdc_spark.replicate.apply.alter_steps import commits_of, with_columns_bef
 from ticdc_spark.replicate.apply.batch import Batch, TimelineWork
 from ticdc_spark.replicate.apply.columns import (
     compute_columns,
+    log_left_null,
     lose_hidden_values,
     stop_at_another_key,
     stop_if_columns_are_gone,
@@ -507,6 +508,7 @@ def alter(
     after = msgspec.structs.replace(state, table=act.table, applied=ts, ddl_ts=ts, columns_before=())
     after = msgspec.structs.replace(after, schema_keys=followed, kept_columns=found.kept)
     after, stale = with_computed(after, state, act)
+    log_left_null(work.batch, state, act)
     inexact = "; ".join(filter(None, (inexact, stale)))
     if state.table is None:  # adopted
         after = unverify(after)

@@ -37,6 +37,7 @@ class RunningJob:
         """
         signature = _signature(self.job.file)
         if signature is None or signature == self._seen:
+            self._met = (self._seen, 0.0)
             return None  # An editor may be about to replace the file.
         now = self._clock()
         if signature != self._met[0]:
@@ -59,6 +60,11 @@ class RunningJob:
             )
             return None
         return found
+
+    @property
+    def is_settling(self) -> bool:
+        """Whether the last look found a changed file that may still be half written."""
+        return self._met[0] != self._seen
 
     def take_over(self, job: Job, opened: Callable[[Job], T]) -> T | None:
         """Open the job with a changed file; ``None``: it does not fit what the job has done, so the old one stays.

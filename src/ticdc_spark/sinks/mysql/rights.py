@@ -13,7 +13,7 @@ DENIED = (1044, 1142, 1143, 1227)
 """Error codes: the user may not use a database, table or column, or lacks a right on the server."""
 _ON_DATABASE = re.compile(r"GRANT (.+?) ON (\*|`(?:[^`]|``)+`|[^`\s.]+)\.\* TO ", re.IGNORECASE)
 _ROLE = re.compile(r"GRANT (?:(?! ON ).)+ TO ", re.IGNORECASE)
-_USER = re.compile(r"user ('[^']*'@'[^']*')")
+_USER = re.compile(r"user ('[^']*')@'[^']*'")
 _DATABASE = re.compile(r"to database '([^']+)'|for table `([^`]+)`\.")
 
 
@@ -65,8 +65,10 @@ def grants_of(databases: Collection[str], user: str) -> str:
 
 
 def cure_of(text: str) -> str:
-    """The statement that grants what the server denied. ``text``: the server's error."""
+    """The statement that grants what the server denied. ``text``: the server's error, which has the host that the user
+    comes from, and not that of the account."""
     user, database = _USER.search(text), _DATABASE.search(text)
     if user is None or database is None:
         return f"the user needs {', '.join(RIGHTS)} on the copied databases and on `_ticdc_spark`"
-    return grants_of([database[1] or database[2]], user[1])
+    account = f"{user[1]}@HOST, where SELECT CURRENT_USER() shows HOST"
+    return grants_of([database[1] or database[2]], account)

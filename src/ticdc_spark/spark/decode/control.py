@@ -93,7 +93,7 @@ def left_out(opened: Sequence[Event]) -> LeftOut:
         commit_ts = max(commit_ts, getattr(event, "commit_ts", 0))
     if bad:
         return LeftOut(f"left out by skip-messages; it cannot be read: {bad}")
-    return LeftOut("left out by skip-messages; it can be read", tuple(tables), commit_ts)
+    return LeftOut("left out by skip-messages", tuple(tables), commit_ts)
 
 
 def _named_by_sql(change: SchemaChange) -> list[TableName]:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.support.changefeed_tables import table
-from ticdc_spark.config.expressions import compile_condition
+from ticdc_spark.config.expressions.compile import compile_condition
 from ticdc_spark.errors import MessageError, UsageError
 from ticdc_spark.model import Row, Table, Value
 

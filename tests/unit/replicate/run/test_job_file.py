@@ -55,6 +55,19 @@ def test_a_file_that_is_being_written_is_read_once_it_is_whole(file: Path) -> No
     assert found is not None and found.routes
 
 
+def test_a_file_settles_while_it_may_still_be_written(file: Path) -> None:
+    running = running_job(file)
+    assert running.changed() is None and not running.is_settling
+    file.write_text(JOB.replace('"shop.a"', '"shop.b"'))
+    assert running.changed() is None and running.is_settling
+    assert running.changed() is not None and not running.is_settling
+    file.write_text("#")
+    assert running.changed() is None and running.is_settling
+    file.write_text(JOB)
+    assert running.changed() is None
+    assert running.changed() is None and not running.is_settling, "it is as the job knows it"
+
+
 def test_a_change_is_found_once(file: Path) -> None:
     running = running_job(file)
     assert changed(running) is None
