@@ -100,7 +100,7 @@ def command(
         report = verify(job, options, path, watcher)
     click.echo(f"{summary(report)}; report: {path}")
     if repair:
-        _repair(job, report)
+        repair_by(job, report)
     if any(one.result in ("different", "undecided") for one in report.tables):
         ctx.exit(3)
 
@@ -113,20 +113,27 @@ def summary(report: Report) -> str:
     return f"{noun(compared, 'table')} compared, {count['different']} with differences{undecided}"
 
 
-def _repair(job: Job, report: Report) -> None:
+def repair_by(job: Job, report: Report) -> None:
+    """Ask the job for what a report found, and say so. Raises: EnvironmentFault"""
     different = {one.table: rows_to_repair(one) for one in report.tables if one.result == "different"}
     rows = {table: keys for table, keys in different.items() if keys}
     whole = [table for table in different if table not in rows]
     undecided = [one.table for one in report.tables if one.result == "undecided"]
-    if whole:
-        rebuild(job, whole)
-        click.echo(f"requested: {', '.join(whole)} read in full")
+    refused: dict[str, UsageError] = {}
+    for table in whole:
+        try:
+            rebuild(job, [table])
+            click.echo(f"requested: {table} read in full")
+        except UsageError as error:
+            refused[table] = error
     if rows:
         repair(job, rows)
         named = ", ".join(f"{noun(len(keys), 'row')} of {table}" for table, keys in rows.items())
         click.echo(f"requested: {named} read again")
-    if different:
+    if len(different) > len(refused):
         click.echo(taken_when(job))
+    for error in refused.values():
+        click.echo(f"not requested: {error}")
     if undecided:
         click.echo(f"not requested: {', '.join(undecided)} undecided. Run `verify` again, or `rebuild` them yourself")
     if not different and not undecided:

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from tests.support.job_state import owned, put, read
-from ticdc_spark.cli import main
+from ticdc_spark.cli import main, verify
 from ticdc_spark.config.load import load_job
 from ticdc_spark.operate.requests import repair
 from ticdc_spark.replicate.run.heartbeat import Heartbeat
@@ -17,6 +17,7 @@ from ticdc_spark.replicate.state.conditions import Diverged, Dropped, Quarantine
 from ticdc_spark.replicate.state.progress import Progress, WantedLoad
 from ticdc_spark.replicate.state.requests import take
 from ticdc_spark.replicate.state.table import TableState
+from ticdc_spark.verify.report import Report, TableReport
 
 JOB = """
 [job]
@@ -142,6 +143,20 @@ def test_a_table_without_a_key_is_read_from_a_dump_by_a_job_that_counts_equal_ro
     job_file.write_text(job_file.read_text().replace("[job]", '[job]\nno-key = "apply"'))
     assert CliRunner().invoke(main, ["rebuild", str(job_file), "s.k"]).exit_code == 0
     assert read(job_file).requests
+
+
+def test_verify_asks_for_the_tables_that_can_be_read_and_names_the_others(
+    job_file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dump(job_file)
+    tables = [
+        TableReport(table=name, target=name, result="different", condition="clean", differences=1)
+        for name in ("s.k", "s.a")
+    ]
+    verify.repair_by(load_job(job_file), Report(job="shop", started="", tables=tuple(tables)))
+    shown = capsys.readouterr().out
+    assert "requested: s.a read in full" in shown and "not requested: 's.k' has no primary key" in shown
+    assert [one.tables for one in read(job_file).requests] == [(("s", "a"),)]
 
 
 @pytest.mark.parametrize(

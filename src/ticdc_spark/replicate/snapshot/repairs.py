@@ -111,7 +111,7 @@ class Repairs:
         for first in range(0, len(images), _TOGETHER):
             if not self._repaired(progress, work, name, images[first : first + _TOGETHER]):
                 return False
-        log.info("`%s`.`%s`: rows that are read again: %d", *name, len(images))
+        log.info("`%s`.`%s`: %d rows are read again", *name, len(images))
         return True
 
     def _repairable(self, work: TimelineWork, name: TableName) -> TableState | None:
