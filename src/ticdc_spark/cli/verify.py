@@ -119,21 +119,21 @@ def repair_by(job: Job, report: Report) -> None:
     rows = {table: keys for table, keys in different.items() if keys}
     whole = [table for table in different if table not in rows]
     undecided = [one.table for one in report.tables if one.result == "undecided"]
-    refused: dict[str, UsageError] = {}
+    refused: list[UsageError] = []
     for table in whole:
         try:
             rebuild(job, [table])
             click.echo(f"requested: {table} read in full")
         except UsageError as error:
-            refused[table] = error
+            refused.append(error)
     if rows:
         repair(job, rows)
         named = ", ".join(f"{noun(len(keys), 'row')} of {table}" for table, keys in rows.items())
         click.echo(f"requested: {named} read again")
     if len(different) > len(refused):
         click.echo(taken_when(job))
-    for error in refused.values():
-        click.echo(f"not requested: {error}")
+    for why in refused:
+        click.echo(f"not requested: {why}")
     if undecided:
         click.echo(f"not requested: {', '.join(undecided)} undecided. Run `verify` again, or `rebuild` them yourself")
     if not different and not undecided:
