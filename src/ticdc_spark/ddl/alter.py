@@ -9,7 +9,7 @@ from ticdc_spark.ddl.columns import column_def, position
 from ticdc_spark.ddl.defaults import WrittenDefault, read_default
 from ticdc_spark.ddl.indexes import constraint_name, index_def
 from ticdc_spark.ddl.known import NO_EFFECT, WITH_LISTS
-from ticdc_spark.ddl.lex import Cursor
+from ticdc_spark.ddl.lex import KEPT_OPTIONS, Cursor
 from ticdc_spark.ddl.statements import (
     AddColumn,
     Alteration,
@@ -296,5 +296,5 @@ _PARTS: dict[str, Callable[[Cursor], list[Alteration]]] = {
     "import": _tablespace,
     "discard": _tablespace,
 }
-_RESERVED = _PARTS.keys() - {"character", "char", "charset", "collate", "comment"}
+_RESERVED = _PARTS.keys() - KEPT_OPTIONS
 """Words that begin a part and cannot be names of columns or partitions."""

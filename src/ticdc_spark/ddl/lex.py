@@ -77,6 +77,10 @@ def _of_hex(text: str) -> str:
     return bytes.fromhex(digits.zfill(len(digits) + len(digits) % 2)).decode("utf-8", "replace")
 
 
+KEPT_OPTIONS = frozenset(("character", "char", "charset", "collate", "comment"))
+"""First words of the options of a table that are kept. They may also be names."""
+
+
 class Cursor:
     """A position in a statement."""
 

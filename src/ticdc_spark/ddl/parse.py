@@ -182,22 +182,6 @@ class _Options(NamedTuple):
     """Whether a SELECT follows."""
 
 
-def _item(cur: Cursor) -> list[Alteration]:
-    """A part of an ALTER TABLE, with what follows without a comma: options and partitioning.
-
-    Beside a character set or a comment, an engine or a row format is no part: TiDB makes no job of it.
-    """
-    parts = list(alteration(cur))
-    while not cur.at_end() and not cur.op(","):
-        parts += alteration(cur)
-    if not any(isinstance(one, Charset | TableComment) for one in parts):
-        return parts
-    return [one for one in parts if not (isinstance(one, NoEffect) and _IDLE.match(one.what))]
-
-
-_IDLE = re.compile(r"(engine|row_format)\b", re.IGNORECASE)
-
-
 def _options(cur: Cursor) -> _Options:
     """Read options. Stops after PARTITION BY."""
     charset = collate = comment = None
@@ -237,6 +221,23 @@ def _drop(cur: Cursor) -> Statement:
             raise cur.fail("ON")
         return AlterTable(cur.table(), (DropIndex("" if name.lower() == "primary" else name),))
     return OtherDdl("drop " + cur.peek().text.lower())
+
+
+def _item(cur: Cursor) -> list[Alteration]:
+    """A part of an ALTER TABLE, with what follows without a comma: options and partitioning.
+
+    Beside a character set or a comment, ``_IDLE`` options are no parts.
+    """
+    parts = list(alteration(cur))
+    while not cur.at_end() and not cur.op(","):
+        parts += alteration(cur)
+    if not any(isinstance(one, Charset | TableComment) for one in parts):
+        return parts
+    return [one for one in parts if not (isinstance(one, NoEffect) and _IDLE.match(one.what))]
+
+
+_IDLE = re.compile(r"(engine|row_format)\b", re.IGNORECASE)
+"""Options of which TiDB makes no job."""
 
 
 def _alter(cur: Cursor) -> Statement:
