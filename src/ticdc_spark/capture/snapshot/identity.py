@@ -8,7 +8,7 @@ from typing import Any
 from ticdc_spark.model import TableName
 
 _NO_FILE_NAMES = 1115
-"""MySQL 9.7 has no character set for names of files, so only tables whose names lack ``_SHORT`` show their ids."""
+"""MySQL 9.7 has no character set for names of files, so only tables whose names lack ``_OWN_CODES`` show their ids."""
 UNTOLD = frozenset({1109, 1142, 1146, 1227, _NO_FILE_NAMES})
 """Error codes of a server that does not show ids: also if the user lacks PROCESS, or there is no such view."""
 _TIDB = "SELECT TIDB_TABLE_ID FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s"
@@ -19,7 +19,7 @@ _INNODB = (
     "= CONCAT({schema}, '/', {table}) ORDER BY TABLE_ID"
 )
 """InnoDB names tables by their files, and has one for each partition."""
-_SHORT = re.compile("[\u00c0-\u05ff\u1e00-\u1fff\u2160-\u217f\u24b0-\u24ef\uff20-\uff5f]")
+_OWN_CODES = re.compile("[\u00c0-\u05ff\u1e00-\u1fff\u2160-\u217f\u24b0-\u24ef\uff20-\uff5f]")
 """Letters that may have codes of their own in a file's name, which the server is asked for."""
 _WRITTEN = re.compile(r"[^0-9A-Za-z_]")
 
@@ -35,17 +35,18 @@ def table_identity(cursor: Any, version: str, name: TableName) -> str:
         cursor.execute(_TIDB, name)
         return _cells(cursor)
     old = "mariadb" in version.lower() or version.startswith("5.")
-    schema, table = (_FILE if _SHORT.search(part) else "%s" for part in name)
     view = "INNODB_SYS_TABLES" if old else "INNODB_TABLES"
-    files = tuple(part if _SHORT.search(part) else file_name(part) for part in name)
-    cursor.execute(_INNODB.format(view=view, schema=schema, table=table), files)
+    (schema, database), (table, file) = (
+        (_FILE, part) if _OWN_CODES.search(part) else ("%s", file_name(part)) for part in name
+    )
+    cursor.execute(_INNODB.format(view=view, schema=schema, table=table), (database, file))
     ids = _cells(cursor)
     cursor.execute(_MADE, name)
     return f"{ids} {_cells(cursor)}".strip()
 
 
 def file_name(name: str) -> str:
-    """The name of a table's file, for a name without ``_SHORT``: ``@`` and the number of a character."""
+    """The name of a table's file, for a name without ``_OWN_CODES``: ``@`` and the number of a character."""
     return _WRITTEN.sub(lambda found: f"@{ord(found[0]):04x}", name)
 
 
