@@ -2,8 +2,8 @@
 
 ``Transaction.commitTransaction`` sends a commit again after a refusal, and deletes its files if it is refused in the
 end. But a catalog may get a request twice: a proxy sends it again, and so does the JDBC client after a lost connection.
-The second one is refused because of the first, and the deleted files are those of the table: nobody can read it any
-more. Here files stay, whatever the catalog responds.
+The catalog takes the first request and refuses the second. Iceberg then deletes files that the table needs, and no
+engine can read it. Here files stay, whatever the catalog responds.
 """
 
 import logging
