@@ -16,7 +16,6 @@ from ticdc_spark.spark.decode.versions import (
     ReadPlan,
     Unkept,
     Version,
-    before_rows,
     cells_of,
     deleted_rows,
     lack_old,
@@ -93,11 +92,13 @@ def _read_version(plan: ReadPlan, version: Version, rows: list[RawRow], found: R
             bad.setdefault(at, reason)
     lack_old(version, [row.op for row in rows[:first_old]], bad)
     letters = [row.op[0] for row in rows]
-    moved = moved_rows(version, letters, new, old, first_old) if new and old else []
+    moved = [at for at in moved_rows(version, new, old, first_old) if letters[at] == "u"] if new and old else []
     gone = deleted_rows(version, plan, new, bad)
     unkept = Unkept.of(version, (new, old), first_old, bad)
     letters = ["d" if at in gone else letter for at, letter in enumerate(letters)]
-    befores = before_rows(version, letters[:end_new], {*moved, *unkept.old}, first_old)
+    others = {*moved, *unkept.old}
+    updates = [at for at in range(first_old, end_new) if letters[at] == "u"] if version.has_befores else []
+    befores = [at for at in updates if at not in others]
     letters = [unkept.letter(at, letter) for at, letter in enumerate(letters)]
     letters += ["d"] * len(moved) + ["b"] * len(befores)
     moved = [*moved, *befores]

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ticdc_spark.clients.claim_check import ClaimCheckStorage
 from ticdc_spark.config.job import Route
@@ -16,11 +17,11 @@ from ticdc_spark.protocols import decoder
 from ticdc_spark.protocols.checksums import expected
 from ticdc_spark.protocols.rows import Numbered, Numbers, RowKind, Rows, RowsDecoder, joined, rows_of
 from ticdc_spark.spark.decode.control import left_out
-from ticdc_spark.spark.decode.raw import ABOUT, RawRows
+from ticdc_spark.spark.decode.raw import ABOUT, RawRows, picked
 from ticdc_spark.streams.claim_check import whole_messages
 
-TOGETHER = 256
-"""How many messages are opened one by one, at least, after one that the fast path cannot open."""
+WORTHWHILE = 64
+"""If the fast path opens at least this many messages at once, only the next one is opened in another way."""
 
 
 WATERMARK = "watermark"
@@ -77,7 +78,15 @@ def of_batch(batch: pa.RecordBatch) -> Messages:
 def _cells(column: pa.Array) -> Sequence[Any]:
     if len(column) and column.null_count == len(column):
         return [None] * len(column)
-    return column.to_numpy().tolist() if pa.types.is_integer(column.type) else column.to_pylist()  # type: ignore[no-any-return]
+    if pa.types.is_integer(column.type):
+        return column.to_numpy().tolist()  # type: ignore[no-any-return]
+    if pa.types.is_string(column.type) and _has_one_value(column):
+        return [column[0].as_py()] * len(column)  # one object, which is fast to compare
+    return column.to_pylist()  # type: ignore[no-any-return]
+
+
+def _has_one_value(column: pa.Array) -> bool:
+    return len(column) > 0 and not column.null_count and bool(pc.all(pc.equal(column, column[0])).as_py())
 
 
 def of_messages(messages: Sequence[Message]) -> Messages:
@@ -112,7 +121,7 @@ class Opener:
         self._opening = opening
         self._protocol = decoder(opening.protocol, opening.schemas, opening.native, block_keys=opening.block_keys)
         self._many = self._protocol if isinstance(self._protocol, RowsDecoder) and not opening.left_out else None
-        self._some = TOGETHER
+        self._some = 1
         """How many messages are opened one by one before the fast path is tried again: more after each failed try."""
         self._skip = frozenset(opening.left_out)
         self._routes = compiled(opening.routes) if opening.routes else None
@@ -134,10 +143,11 @@ class Opener:
             rows = self._many.open_rows(values[at:] if at else values)
             if len(rows):
                 parts.append(Opened(rows, range(len(rows)), None, [], len(rows)))
-                at, self._some = at + len(rows), TOGETHER
+                at += len(rows)
             if at < size:
+                self._some = 1 if len(rows) >= WORTHWHILE else self._some * 8
                 parts.append(self._open(messages.slice(at, at + self._some)))
-                at, self._some = at + self._some, self._some * 8
+                at += self._some
         return parts[0] if len(parts) == 1 else _joined(parts)
 
     def _open(self, messages: Messages) -> Opened:
@@ -249,7 +259,7 @@ def raw_rows(messages: Messages, opened: Opened, chosen: Iterable[int], *, verif
     cells: dict[str, Any] = {
         "topic": _taken(messages.topics, origin),
         "partition": _taken(messages.partitions, origin),
-        "offset": _array(messages.offsets)[origin],
+        "offset": picked(messages.offsets, origin.tolist()),
         "seq": _taken([0] if opened.seqs is None else opened.seqs, numbers),
         "op": pa.array([kind.op for kind in kinds], pa.string()).take(kind_of),
         "schema_key": pa.array([kind.schema_key for kind in kinds], pa.string()).take(kind_of),
@@ -266,7 +276,7 @@ def raw_rows(messages: Messages, opened: Opened, chosen: Iterable[int], *, verif
         cells["table_id"] = [table_ids[at] for at in listed]
     arrays = [_arrow(cells.get(field.name), field.type, len(listed)) for field in ABOUT]
     about = pa.RecordBatch.from_arrays(arrays, schema=ABOUT)
-    return RawRows(about, [before[at] for at in listed], [after[at] for at in listed])
+    return RawRows(about, picked(before, listed), picked(after, listed))
 
 
 def _arrow(cells: Any, kind: pa.DataType, size: int) -> pa.Array:
@@ -283,8 +293,8 @@ class _Same(NamedTuple):
     value: object
 
 
-def _taken(cells: Sequence[object], numbers: Numbers) -> _Same | list[object]:
-    return _Same(cells[0]) if cells and _is_one(cells) else [cells[at] for at in numbers.tolist()]
+def _taken(cells: Sequence[object], numbers: Numbers) -> _Same | Sequence[object]:
+    return _Same(cells[0]) if cells and _is_one(cells) else picked(cells, numbers.tolist())
 
 
 def _array(numbers: Sequence[int]) -> Numbers:

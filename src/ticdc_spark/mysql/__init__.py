@@ -38,6 +38,7 @@ from ticdc_spark.mysql.types import (
 )
 from ticdc_spark.mysql.values import (
     canonical_decimal,
+    are_canonical_floats,
     canonical_float,
     canonical_integer,
     enum_index,
@@ -62,6 +63,7 @@ __all__ = [
     "NoConstant",
     "canonical_datetime",
     "canonical_decimal",
+    "are_canonical_floats",
     "canonical_float",
     "canonical_integer",
     "default_length",

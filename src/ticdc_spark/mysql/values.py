@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import struct
+from collections.abc import Iterable
 
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import ColumnType
@@ -16,10 +17,15 @@ _INTEGER = re.compile(r"[+-]?\d+", re.ASCII)
 _DECIMAL = re.compile(r"([+-]?)(\d*)(?:\.(\d*))?", re.ASCII)
 _FLOAT32 = struct.Struct("<f")
 _SMALLEST_NORMAL_32 = 2.0**-126
-_SHORTEST = re.compile(r"-?(?:0(?:\.(?!0000)[0-9]*[1-9])?|[1-9][0-9]*(?:\.[0-9]*[1-9])?)").fullmatch
-"""Matches a number without an exponent, and without zeros that can be omitted. Below 0.0001, there is an exponent."""
+_SHORT = r"-?(?:0(?:\.(?!0000)[0-9]*[1-9])?|[1-9][0-9]*(?:\.[0-9]*[1-9])?)"
+"""A number without an exponent, and without zeros that can be omitted. Below 0.0001, there is an exponent."""
+_SHORTEST = re.compile(_SHORT).fullmatch
 _EXACT_LENGTH = {32: 7, 64: 15}
 """Up to this length, two such texts are never the same float of 32 or 64 bits."""
+_ALL_SHORTEST = {
+    bits: re.compile(rf"(?:(?=[^\n]{{1,{most}}}\n){_SHORT}\n)*+").fullmatch for bits, most in _EXACT_LENGTH.items()
+}
+"""Match lines of such numbers."""
 
 
 def canonical_integer(text: str) -> str:
@@ -44,6 +50,13 @@ def canonical_float(text: str, bits: int) -> str:
     except ValueError as error:
         raise MessageError(f"{text!r} is no number") from error
     return float_text(number, bits)
+
+
+def are_canonical_floats(texts: Iterable[str | None], bits: int) -> bool:
+    """Whether ``canonical_float`` surely returns all of these texts unchanged. Faster than a call for each."""
+    there = [text for text in texts if text is not None]
+    lines = "\n".join([*there, ""])
+    return lines.count("\n") == len(there) and _ALL_SHORTEST[bits](lines) is not None
 
 
 def float_text(number: float, bits: int) -> str:

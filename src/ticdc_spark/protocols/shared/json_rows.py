@@ -28,6 +28,8 @@ class Cell(NamedTuple):
     wire: Any
     read: Callable[[Any], Value] | None = None
     """Converts msgspec's value (never ``None``) to the canonical one; raises MessageError. ``None``: no conversion."""
+    are_read: Callable[[list[Any]], bool] | None = None
+    """Whether ``read`` surely returns all of these values unchanged. Faster than ``read``; ``None``: not known."""
 
 
 def image_reader(
@@ -40,7 +42,7 @@ def image_reader(
     cannot be read, or the table does not have a column (the schema is the wrong one).
     """
     decoder = _ImageDecoder(table, cells, only, in_order=in_order)
-    reads = [(column.name, cells[column.name].read) for column in table.columns]
+    reads = [(column.name, cells[column.name]) for column in table.columns]
 
     def read(images: Sequence[bytes | None]) -> Columns:
         bad: dict[int, str] = {}
@@ -48,17 +50,17 @@ def image_reader(
         nothing: list[Value] = [None] * len(images)
         values: list[list[Value]] = []
         absent: dict[str, Sequence[int]] = {}
-        for name, convert in reads:
+        for name, cell in reads:
             found = sent.get(name)
             if found is None:
                 values.append(nothing)
                 continue
             if not complete and UNSET in found:
-                missing = [at for at, cell in zip(places, found, strict=True) if cell is UNSET]
+                missing = [at for at, one in zip(places, found, strict=True) if one is UNSET]
                 absent[name] = range(len(images)) if len(missing) == len(images) else missing
-                found = [None if cell is UNSET else cell for cell in found]
-            if convert is not None:
-                found = _convert(found, convert, name, places, bad)
+                found = [None if one is UNSET else one for one in found]
+            if cell.read is not None and not (cell.are_read is not None and cell.are_read(found)):
+                found = _convert(found, cell.read, name, places, bad)
             values.append(found if len(found) == len(images) else _scatter(found, places, len(images)))
         for column in values if bad else ():
             for at in bad:

@@ -44,20 +44,21 @@ def open_rows(values: Sequence[bytes | None]) -> Rows:
         version, database, table, table_id, kind, _, ts, _, schema, place, partial, checksum, data, old, _, _ = columns
         no_data, no_old = map(is_, data, repeat(NOTHING)), map(is_, old, repeat(NOTHING))
         found = numbered.of(zip(version, database, table, kind, schema, place, partial, no_data, no_old, strict=True))
-        if len(numbered) > len(kinds):
-            for one in list(numbered)[len(kinds) :]:
-                usual = _usual(one)
-                if usual is None:
-                    break
-                kinds.append(usual)
-            if len(numbered) > len(kinds):
+        for one in [*numbered][len(kinds) :]:
+            usual = _usual(one)
+            if usual is None:
                 break
-        kind_of += found
-        stamps += ts
-        ids += table_id
-        sums += checksum
-        after += [None if image is NOTHING else image for image in data]
-        before += [None if image is NOTHING else image for image in old]
+            kinds.append(usual)
+        is_whole = len(kinds) == len(numbered)
+        end = len(found) if is_whole else found.index(len(kinds))
+        kind_of += found[:end]
+        stamps += ts[:end]
+        ids += table_id[:end]
+        sums += checksum[:end]
+        after += [None if image is NOTHING else image for image in data[:end]]
+        before += [None if image is NOTHING else image for image in old[:end]]
+        if not is_whole:
+            break
     checksums = list(map(read_checksum, sums)) if any(sums) else None
     return Rows(kinds, kind_of, stamps, RowColumns(before, after, [one or None for one in ids], checksums))
 

@@ -68,5 +68,6 @@ def row_reader(table: Table, options: ReadOptions, only: frozenset[str] | None =
     cells = {}
     for column in table.columns:
         found = codec_for(column.type)
-        cells[column.name] = Cell(found.wire | None, found.read(column.type, options) if found.read else None)
+        read = found.read(column.type, options) if found.read else None
+        cells[column.name] = Cell(found.wire | None, read, found.are_read)
     return image_reader(table, cells, only)

@@ -17,7 +17,7 @@ import msgspec
 
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import ColumnType, Value
-from ticdc_spark.mysql import canonical_float, fsp, is_bytes, local_timestamp, utc_timestamp
+from ticdc_spark.mysql import are_canonical_floats, canonical_float, fsp, is_bytes, local_timestamp, utc_timestamp
 from ticdc_spark.protocols.base import ReadOptions
 
 Read: TypeAlias = Callable[[Any], Value]
@@ -37,6 +37,8 @@ class TypeCodec(NamedTuple):
     wire: Any
     read: Callable[[ColumnType, ReadOptions], Read] | None = None
     write: Callable[[str], Write] | None = None
+    are_read: Callable[[list[Any]], bool] | None = None
+    """As in ``Cell``."""
 
 
 def _read_timestamp(column_type: ColumnType, options: ReadOptions) -> Read:
@@ -63,6 +65,11 @@ def _write_text(value: str | bytes) -> str | msgspec.Raw:
     return msgspec.Raw(b'"' + rb"\ufffd".join(pieces) + b'"')
 
 
+def _float(bits: int) -> TypeCodec:
+    read, are_read = (partial(one, bits=bits) for one in (canonical_float, are_canonical_floats))
+    return TypeCodec(str, lambda *_: read, lambda _: _write_float, are_read)
+
+
 _PLAIN = TypeCodec(str)
 _TEXT = TypeCodec(str, None, lambda _: _write_text)
 _BYTES = TypeCodec(bytes)  # msgspec reads and writes bytes as base64
@@ -70,8 +77,8 @@ _CODECS: Mapping[str, TypeCodec] = {
     **dict.fromkeys(("tinyint", "smallint", "mediumint", "int", "bigint", "year", "bit", "enum", "set"), _PLAIN),
     **dict.fromkeys(("decimal", "date", "datetime", "time", "json", "vector"), _PLAIN),
     **dict.fromkeys(("char", "varchar", "tinytext", "text", "mediumtext", "longtext", "var_string"), _TEXT),
-    "float": TypeCodec(str, lambda *_: partial(canonical_float, bits=32), lambda _: _write_float),
-    "double": TypeCodec(str, lambda *_: partial(canonical_float, bits=64), lambda _: _write_float),
+    "float": _float(32),
+    "double": _float(64),
     "timestamp": TypeCodec(Timestamp, _read_timestamp, _write_timestamp),
 }
 

@@ -6,7 +6,9 @@ Images stay Python objects, since their readers need those: in Arrow each image 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple, TypeAlias
+from itertools import chain
+from operator import itemgetter
+from typing import NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +16,7 @@ import pyarrow.compute as pc
 
 from ticdc_spark.protocols.rows import Numbers
 
+T = TypeVar("T")
 Image: TypeAlias = bytes | None
 RAW_SCHEMA = pa.schema(
     [
@@ -60,8 +63,7 @@ class RawRows(NamedTuple):
     def take(self, numbers: Numbers) -> RawRows:
         """The rows with these numbers."""
         listed = numbers.tolist()
-        before, after = ([images[at] for at in listed] for images in (self.before, self.after))
-        return RawRows(self.about.take(pa.array(numbers)), before, after)
+        return RawRows(self.about.take(pa.array(numbers)), picked(self.before, listed), picked(self.after, listed))
 
     def to_arrow(self) -> pa.RecordBatch:
         """All columns as ``RAW_SCHEMA``."""
@@ -79,8 +81,13 @@ def together(parts: Sequence[RawRows]) -> RawRows:
     """Concatenate rows. There must be at least one part."""
     if len(parts) == 1:
         return parts[0]
-    before, after = ([image for part in parts for image in part[side]] for side in (1, 2))
+    before, after = ([*chain.from_iterable(part[side] for part in parts)] for side in (1, 2))
     return RawRows(pa.concat_batches([part.about for part in parts]), before, after)
+
+
+def picked(cells: Sequence[T], numbers: Sequence[int]) -> Sequence[T]:
+    """The cells with these numbers. Faster than a comprehension."""
+    return itemgetter(*numbers)(cells) if len(numbers) > 1 else [cells[at] for at in numbers]  # type: ignore[no-any-return]
 
 
 def of_arrow(batch: pa.RecordBatch) -> RawRows:

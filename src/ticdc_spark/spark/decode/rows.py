@@ -6,6 +6,8 @@ change that cannot be read has the reason there.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import repeat
+from operator import is_not
 
 import msgspec
 import numpy as np
@@ -20,7 +22,6 @@ from ticdc_spark.spark.decode.versions import (
     ReadPlan,
     Unkept,
     Version,
-    before_rows,
     cells_of,
     deleted_rows,
     lack_old,
@@ -163,11 +164,14 @@ def _typed(
             bad.setdefault(at, reason)
     lack_old(version, batch.column("op").slice(0, first_old), bad)
     letters = pc.utf8_slice_codeunits(batch.column("op"), 0, 1)
-    moved = moved_rows(version, letters.to_pylist(), new, old, first_old) if new and old else []
+    moved = _updates(letters, moved_rows(version, new, old, first_old)) if new and old else []
     if gone := deleted_rows(version, plan, new, bad):
         letters = pc.if_else(pa.array([at in gone for at in range(size)]), "d", letters)
     unkept = Unkept.of(version, (new, old), first_old, bad)
-    befores = before_rows(version, letters.slice(0, end_new).to_pylist(), {*moved, *unkept.old}, first_old)
+    befores: list[int] = []
+    if version.has_befores:
+        others = {*moved, *unkept.old}
+        befores = [at for at in _updates(letters, range(first_old, end_new)) if at not in others]
     behind = [*moved, *befores]
     more = ["D" if version.is_keyless and at in unkept.old else "d" for at in moved] + ["b"] * len(befores)
     letters = _letters(version, letters, unkept, more, end_new)
@@ -191,6 +195,14 @@ def _typed(
     return pa.RecordBatch.from_arrays([*meta.columns, *arrays], schema=pa.schema(fields)), nulled
 
 
+def _updates(letters: pa.Array, rows: Sequence[int]) -> list[int]:
+    """The updates among some rows."""
+    if not rows:
+        return []
+    are_updates = pc.equal(letters, "u").to_pylist()
+    return [at for at in rows if are_updates[at]]
+
+
 def _letters(version: Version, letters: pa.Array, unkept: Unkept, more: Sequence[str], end_new: int) -> pa.Array:
     """The letters of all rows. ``letters``: of the rows that were sent; ``more``: of the rows appended to them.
     ``end_new``: the end of the rows with a new image."""
@@ -208,7 +220,7 @@ def _by_images(rows: RawRows) -> tuple[RawRows, int, int]:
 
     Returns: the rows, the first one with an old image, the end of the rows with a new one.
     """
-    new, old = (np.array([image is not None for image in images], bool) for images in (rows.after, rows.before))
+    new, old = (np.fromiter(map(is_not, images, repeat(None)), bool) for images in (rows.after, rows.before))
     only_new, only_old = new & ~old, old & ~new
     first_old, count_old = int(np.count_nonzero(only_new)), int(np.count_nonzero(only_old))
     rank = only_old.astype(np.int8) - only_new
@@ -227,14 +239,14 @@ def _partial(rows: pa.RecordBatch, images: Sequence[bytes | None]) -> dict[int, 
 
 
 def _meta(batch: pa.RecordBatch, letters: pa.Array, source: Sequence[int], bad: Mapping[int, str]) -> pa.RecordBatch:
-    reasons: list[str | None] = [None] * len(source)
+    reasons: list[str | None] = [None] * len(source) if bad else []
     for at in bad:
         place = batch.slice(at, 1).select(["topic", "partition", "offset", "seq", "commit_ts"]).to_pylist()[0]
         reasons[at] = msgspec.json.encode(BadRow(**place, reason=bad[at])).decode()
     taken = batch.select(["commit_ts", TRY if TRY in batch.schema.names else "offset", "seq"])
     if len(source) != batch.num_rows:
         taken = taken.take(pa.array(source, pa.int64()))
-    for at, origin in enumerate(source[batch.num_rows :], batch.num_rows):
+    for at, origin in enumerate(source[batch.num_rows :], batch.num_rows) if bad else ():
         reasons[at] = reasons[origin]
     stamps, order, seq = taken.columns
     if len(source) != batch.num_rows:
@@ -242,7 +254,7 @@ def _meta(batch: pa.RecordBatch, letters: pa.Array, source: Sequence[int], bad: 
         is_replaced = pc.equal(letters.slice(batch.num_rows), "b")
         seq = pa.concat_arrays([sent, pc.if_else(is_replaced, old, pc.bit_wise_not(old))])
     return pa.RecordBatch.from_arrays(
-        [letters, stamps, order, seq, pa.array(reasons, pa.string())],
+        [letters, stamps, order, seq, pa.array(reasons, pa.string()) if bad else pa.nulls(len(source), pa.string())],
         names=[OP, TS, ORDER, SEQ, BAD],
     )
 

@@ -3,7 +3,7 @@
 This needs no Arrow. ``rows`` applies it to the batches of a change log; other logs call it directly.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -357,22 +357,15 @@ def _forget(version: Version, images: Columns, rows: Iterable[int]) -> None:
                 cells[at] = None
 
 
-def moved_rows(version: Version, letters: Sequence[str], new: Columns, old: Columns, first_old: int) -> list[int]:
-    """Rows of raw key changes: updates whose key differs between the images. Without a key, all updates."""
+def moved_rows(version: Version, new: Columns, old: Columns, first_old: int) -> Sequence[int]:
+    """Rows whose key differs between the images: updates of these are raw key changes. Without a key, all rows with
+    both images."""
     if version.is_keyless:
-        return [at for at in range(first_old, len(new.values[0])) if letters[at] == "u"]
+        return range(first_old, len(new.values[0]))
     moved: set[int] = set()
     for place in (version.places[name] for name in version.keys if name in version.places):
         mine, theirs = new.values[place][first_old:], old.values[place]
         if mine != theirs[: len(mine)]:
             pairs = enumerate(zip(mine, theirs, strict=False), first_old)
             moved.update(at for at, (a, b) in pairs if a != b and b is not None)
-    return [at for at in sorted(moved) if letters[at] == "u"]
-
-
-def before_rows(version: Version, letters: Sequence[str], moved: Collection[int], first_old: int) -> list[int]:
-    """Updates whose key stays, if the replaced row becomes a separate row. ``letters``: of the rows with a new image;
-    ``moved``: rows whose key changes."""
-    if not version.has_befores:
-        return []
-    return [at for at, op in enumerate(letters) if op == "u" and at >= first_old and at not in moved]
+    return sorted(moved)
