@@ -203,7 +203,8 @@ class _Rewrite:
         old = [old_data_file(catalog, loaded, files, file) for group in self._plan.groups for file in group]
         old += [delete_file(catalog, loaded, files, file) for file in self._plan.unneeded]
         for left in reversed(range(_TRIES)):
-            transaction = loaded.newTransaction()
+            # Of now: if the files are not the same any more, Iceberg says so before anything is sent.
+            transaction = catalog.load_table(self._table).newTransaction()
             # Later deletes by value keep their effect: new files are as old as the rows that were read.
             replaced = transaction.newRewrite().dataSequenceNumber(current.sequence_number)
             replaced.validateFromSnapshot(current.snapshot_id)
@@ -221,6 +222,5 @@ class _Rewrite:
                     raise
                 catalog.conflicts.add(self._table)
                 time.sleep(_PAUSE_S * (_TRIES - left))
-                loaded = catalog.load_table(self._table)
             else:
                 return
