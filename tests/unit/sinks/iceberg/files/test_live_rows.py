@@ -80,6 +80,17 @@ def test_what_iceberg_reads_in_another_way_is_not_read(
         read(file_of(tmp_path, OLD, {"id": 1}), now, always=always)
 
 
+def test_large_types_of_other_writers_are_read(tmp_path: Path) -> None:
+    now = schema((1, "s", "string"), (2, "b", "binary"), (4, "v", LIST))
+    kinds = (pa.large_string(), pa.large_binary(), pa.large_list(pa.float32()))
+    held = pa.schema([pa.field(one.name, kind, metadata=one.metadata) for one, kind in zip(now, kinds, strict=True)])
+    row = {"s": "ä", "b": b"\0", "v": [1.5, None]}
+    pq.write_table(pa.Table.from_pylist([row], held), tmp_path / "x.parquet")
+    file = pq.ParquetFile(tmp_path / "x.parquet")
+    assert pa.types.is_large_string(file.schema_arrow.field("s").type)
+    assert read(file, now) == [row]
+
+
 def test_a_file_without_ids_is_not_read(tmp_path: Path) -> None:
     file = file_of(tmp_path, pa.schema([pa.field("id", pa.int32())]), {"id": 1})
     with pytest.raises(Misread, match="its columns have no ids"):
