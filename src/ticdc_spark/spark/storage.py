@@ -4,7 +4,7 @@ A ``Storage`` is sent to the tasks. Paths are spelt as for pyarrow's file system
 ``bucket/lake/t/data/x.parquet`` in an object store.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -129,18 +129,29 @@ def open_new(storage: Storage, path: str) -> Any:
 
 def write_parquet(storage: Storage, path: str, table: pa.Table, **options: Any) -> tuple[int, bytes]:
     """Write a new file; returns its size and its footer, the ``FileMetaData`` of Parquet. Raises: OSError"""
+    return write_row_groups(storage, path, table.schema, [table], **options)
+
+
+def write_row_groups(
+    storage: Storage, path: str, schema: pa.Schema, groups: Iterable[pa.Table], **options: Any
+) -> tuple[int, bytes]:
+    """As ``write_parquet``, from tables of which each becomes a row group, or several if it has many rows."""
     try:
-        return _write(storage, path, table, options)
+        return _write(storage, path, schema, groups, options)
     except OSError:
         _remove(storage, path)
         raise
 
 
-def _write(storage: Storage, path: str, table: pa.Table, options: Mapping[str, Any]) -> tuple[int, bytes]:
+def _write(
+    storage: Storage, path: str, schema: pa.Schema, groups: Iterable[pa.Table], options: Mapping[str, Any]
+) -> tuple[int, bytes]:
     collected: list[pq.FileMetaData] = []
     with open_new(storage, path) as sink:
         try:
-            pq.write_table(table, sink, metadata_collector=collected, store_schema=False, **options)
+            with pq.ParquetWriter(sink, schema, metadata_collector=collected, store_schema=False, **options) as writer:
+                for table in groups:
+                    writer.write_table(table)
         except RuntimeError as error:
             # With a collector, a failed writer has no footer to collect, and that error would hide the original one.
             raise error.__context__ if isinstance(error.__context__, OSError) else error from None

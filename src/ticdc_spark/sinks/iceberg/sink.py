@@ -41,7 +41,7 @@ class IcebergSink(ComposedSink):
             changes=Upserts(self.tables, self.spark_writer, writer),
             loads=IcebergLoads(self.tables, writer),
             histories=IcebergAppends(self.tables, self.spark_writer, writer),
-            upkeep=IcebergUpkeep(catalog),
+            upkeep=IcebergUpkeep(catalog, writer),
         )
         super().__init__(replace(self.capabilities, atomic_tables=commit == "batch"), parts, unchanged)
 

@@ -1,9 +1,10 @@
-"""Upkeep of Iceberg tables: compaction by Iceberg's own procedures, and expiry that thins out the history.
+"""Upkeep of Iceberg tables: compaction in Python or by Iceberg's procedures, and expiry that thins out the history.
 
 Tables are not rewritten for each batch: only data files that are small or mostly deleted are rewritten, and small
 files of position deletes are combined.
 """
 
+import logging
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,29 +13,34 @@ import msgspec
 from pyspark.sql import Row, SparkSession
 
 from ticdc_spark.config.routes import shown
+from ticdc_spark.config.values import WriterName
 from ticdc_spark.errors import SinkFault
 from ticdc_spark.model import TableName
 from ticdc_spark.sinks.history import Note
 from ticdc_spark.sinks.iceberg.catalog import IcebergCatalog
 from ticdc_spark.sinks.iceberg.faults import faults
+from ticdc_spark.sinks.iceberg.files.storage import Closed
 from ticdc_spark.sinks.iceberg.java import Snapshot
 from ticdc_spark.sinks.iceberg.places import catalog_places, places_in
+from ticdc_spark.sinks.iceberg.rewrite import (
+    MIN_FILES,
+    MOSTLY_DELETED,
+    SMALL_BYTES,
+    TARGET_BYTES,
+    Rewritten,
+    rewrite_files,
+)
 from ticdc_spark.sinks.iceberg.stamps import MARK, note_of
 from ticdc_spark.sinks.upkeep import FilePlace, TableFiles, UpkeepPolicy, UpkeepResult
 from ticdc_spark.spark.sql import text_literal
 
-TARGET_BYTES = 512 << 20
-"""Size of data files, as in Iceberg's procedure."""
-SMALL_BYTES = 32 << 20
-"""Smaller data files are combined. Larger ones are left alone, so that no row is rewritten again and again."""
-MOSTLY_DELETED = 0.3
-"""Share of deleted rows from which a data file is rewritten."""
+log = logging.getLogger(__name__)
 _HOUR_MS = 3_600_000
 _DATA = {
     "target-file-size-bytes": str(TARGET_BYTES),
     "min-file-size-bytes": str(SMALL_BYTES),
     "max-file-size-bytes": str(2 * TARGET_BYTES),
-    "min-input-files": "5",
+    "min-input-files": str(MIN_FILES),
     "delete-ratio-threshold": str(MOSTLY_DELETED),
     "partial-progress.enabled": "true",
     "max-files-to-rewrite": "2000",
@@ -66,8 +72,9 @@ class Metadata(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
 class IcebergUpkeep:
     """Compaction, expiry of snapshots and removal of orphaned files."""
 
-    def __init__(self, catalog: IcebergCatalog) -> None:
-        self._catalog = catalog
+    def __init__(self, catalog: IcebergCatalog, writer: WriterName = "python") -> None:
+        """``writer``: with ``spark``, Python rewrites no files."""
+        self._catalog, self._writer = catalog, writer
 
     def look_after(self, table: TableName, policy: UpkeepPolicy, now: float) -> UpkeepResult:
         done: list[str] = []
@@ -79,14 +86,14 @@ class IcebergUpkeep:
                 return UpkeepResult()
             before = table_files(metadata)
             if (small := small_files(current.summary)) >= policy.small_files or is_mostly_deleted(current.summary):
-                sort = ", strategy => 'sort'" if metadata.default_sort_order_id else ""
-                row = self._call(session, "rewrite_data_files", table, sort + _options(_DATA))[0]
-                failed = row.failed_data_files_count  # no error: what could be rewritten is committed
-                if row.rewritten_data_files_count:
-                    done.append(
-                        f"{row.rewritten_data_files_count} data files, of {small} small ones, became "
-                        f"{row.added_data_files_count}"
-                    )
+                made = self._rewrite_in_python(table, loaded, current)
+                if made is None:
+                    sort = ", strategy => 'sort'" if metadata.default_sort_order_id else ""
+                    row = self._call(session, "rewrite_data_files", table, sort + _options(_DATA))[0]
+                    failed = row.failed_data_files_count  # no error: what could be rewritten is committed
+                    made = Rewritten(row.rewritten_data_files_count, row.added_data_files_count)
+                if made.rewritten:
+                    done.append(f"{made.rewritten} data files, of {small} small ones, became {made.added}")
             if int(current.summary.get("total-delete-files", "0")) >= policy.small_files:
                 row = self._call(session, "rewrite_position_delete_files", table)[0]
                 if row.rewritten_delete_files_count:
@@ -124,6 +131,16 @@ class IcebergUpkeep:
                     f"own, or leave `{table[0]}`.`{table[1]}` out with --table"
                 )
             return len(self._call(session, "remove_orphan_files", table, f", older_than => TIMESTAMP '{at}'"))
+
+    def _rewrite_in_python(self, table: TableName, loaded: Any, current: Snapshot) -> Rewritten | None:
+        """``None``: Iceberg's procedure must do it."""
+        if self._writer != "python":
+            return None
+        made = rewrite_files(self._catalog, table, loaded, current)
+        if isinstance(made, Closed):
+            log.debug("%s.%s: Iceberg's procedure rewrites its files: %s", *table, made.reason)
+            return None
+        return made
 
     def _call(self, session: SparkSession, procedure: str, table: TableName, more: str = "") -> list[Row]:
         """Call an Iceberg procedure for a table; ``more``: further arguments."""

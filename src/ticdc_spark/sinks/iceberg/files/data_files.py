@@ -114,13 +114,18 @@ def write_files(rows: pa.Table, columns: Sequence[LakeColumn], files: DataFiles)
         return
     typed = rows.cast(pa.schema([_field(column, files) for column in columns]))
     for partition, part in split(typed, files.specs[files.spec_id]):
-        name = f"{files.attempt}-{uuid4().hex}.parquet"
+        name = new_name(files)
         path = f"{files.folder}/{name}"
         with files_at(name_of(files.storage, path)):
             size, footer = write_parquet(
                 files.storage, path, part, compression=files.codec, store_decimal_as_integer=True
             )
         yield WrittenFile(name=name, rows=len(part), size=size, footer=footer, partition=partition)
+
+
+def new_name(files: DataFiles) -> str:
+    """A name for a new data file."""
+    return f"{files.attempt}-{uuid4().hex}.parquet"
 
 
 def written_by(files: DataFiles) -> list[str]:

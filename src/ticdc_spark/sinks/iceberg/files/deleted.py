@@ -1,6 +1,6 @@
 """Deleted rows of data files, from the position deletes and deletion vectors in a table's manifests."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -32,11 +32,17 @@ class DeletedRows:
         for file in deletes if sequences else ():
             if file.references is not None and file.references not in sequences:
                 continue
-            key, read = (file.location, file.blob), partial(read_deletes, storage, file)
-            for location, positions in self._kept.get(key, read).items():
+            for location, positions in self._read(storage, file).items():
                 if location in sequences and file.sequence >= sequences[location]:
                     gone.setdefault(location, []).append(positions)
         return {location: pa.concat_arrays(positions) for location, positions in gone.items()}
+
+    def files_of(self, storage: Storage, deletes: LiveFile) -> Collection[str]:
+        """The locations of the data files that deletes name. Raises: OSError"""
+        return [deletes.references] if deletes.references is not None else self._read(storage, deletes).keys()
+
+    def _read(self, storage: Storage, deletes: LiveFile) -> dict[str, pa.Array]:
+        return self._kept.get((deletes.location, deletes.blob), partial(read_deletes, storage, deletes))
 
 
 def _size(positions: Mapping[str, pa.Array]) -> int:

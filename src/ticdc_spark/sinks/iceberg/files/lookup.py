@@ -107,6 +107,19 @@ class Lookup:
         live = self._live_files(storage, manifest_list, field_id)
         return {file.location: file for file in live.data if file.location in locations}
 
+    def live_files(self, storage: Storage, manifest_list: str, field_id: int) -> LiveFiles | None:
+        """All files of a snapshot. ``field_id``: of the column whose bounds are known; ``None``: this module cannot
+        read some of them. Raises: OSError"""
+        return self._manifests.live_files(storage, manifest_list, field_id)
+
+    def deleted(self, storage: Storage, live: LiveFiles) -> dict[str, pa.Array]:
+        """Deleted positions of all data files of a snapshot, by their locations. Raises: OSError"""
+        return self._deleted.of(storage, {file.location: file.sequence for file in live.data}, live.deletes)
+
+    def deleted_from(self, storage: Storage, deletes: LiveFile) -> Collection[str]:
+        """The data files that a file of deletes names. Raises: OSError"""
+        return self._deleted.files_of(storage, deletes)
+
     def _live_files(self, storage: Storage, manifest_list: str, field_id: int) -> LiveFiles:
         live = self._manifests.live_files(storage, manifest_list, field_id)
         assert live is not None, "only tables for which knows_files is true get row deltas"
@@ -121,7 +134,7 @@ class Lookup:
         may_hold = _may_hold(keys.column(0))
         wanted = [file for file in live.data if may_hold(*_bounds_of(file, keys.schema.field(0).type))]
         found: dict[str, pa.Array] = {}
-        for parts in _together(self._opened(storage, wanted), ids, may_hold):
+        for parts in _together(self.opened(storage, wanted), ids, may_hold):
             if parts is None:
                 return None
             for file, positions in _matching(parts, keys):
@@ -137,7 +150,7 @@ class Lookup:
                 left[location] = positions
         return left
 
-    def _opened(self, storage: Storage, files: Sequence[LiveFile]) -> Iterator[tuple[LiveFile, pq.ParquetFile]]:
+    def opened(self, storage: Storage, files: Sequence[LiveFile]) -> Iterator[tuple[LiveFile, pq.ParquetFile]]:
         """Open files one after the other. Small files of an object store are fetched concurrently, and cached."""
         for at in range(0, len(files), _AT_ONCE):
             window = files[at : at + _AT_ONCE]

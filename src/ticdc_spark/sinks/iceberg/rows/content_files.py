@@ -52,6 +52,13 @@ def _described(catalog: IcebergCatalog, loaded: Any, file: NewFile, builder: Any
     return named.build()
 
 
+def old_data_file(catalog: IcebergCatalog, loaded: Any, files: DataFiles, file: LiveFile) -> Any:
+    """A live data file, without metrics, to be removed. Raises: Py4JError"""
+    text = {"content": "data", "file-path": file.location, "file-size-in-bytes": file.size, "record-count": file.rows}
+    partition = to_partition(file.partition, files.specs[file.spec_id])
+    return _parsed(catalog, loaded, file.spec_id, partition, text)
+
+
 def delete_file(catalog: IcebergCatalog, loaded: Any, files: DataFiles, file: LiveFile) -> Any:
     """Deletes of one data file, without metrics, in three calls, because there may be many. Raises: Py4JError"""
     text = {
