@@ -37,8 +37,8 @@ from ticdc_spark.mysql.types import (
     parse_type,
 )
 from ticdc_spark.mysql.values import (
-    canonical_decimal,
     are_canonical_floats,
+    canonical_decimal,
     canonical_float,
     canonical_integer,
     enum_index,
@@ -61,9 +61,9 @@ __all__ = [
     "Ambiguous",
     "Default",
     "NoConstant",
+    "are_canonical_floats",
     "canonical_datetime",
     "canonical_decimal",
-    "are_canonical_floats",
     "canonical_float",
     "canonical_integer",
     "default_length",

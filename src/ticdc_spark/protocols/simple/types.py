@@ -66,8 +66,8 @@ def _write_text(value: str | bytes) -> str | msgspec.Raw:
 
 
 def _float(bits: int) -> TypeCodec:
-    read, are_read = (partial(one, bits=bits) for one in (canonical_float, are_canonical_floats))
-    return TypeCodec(str, lambda *_: read, lambda _: _write_float, are_read)
+    read = partial(canonical_float, bits=bits)
+    return TypeCodec(str, lambda *_: read, lambda _: _write_float, partial(are_canonical_floats, bits=bits))
 
 
 _PLAIN = TypeCodec(str)

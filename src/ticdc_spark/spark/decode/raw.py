@@ -87,7 +87,7 @@ def together(parts: Sequence[RawRows]) -> RawRows:
 
 def picked(cells: Sequence[T], numbers: Sequence[int]) -> Sequence[T]:
     """The cells with these numbers. Faster than a comprehension."""
-    return itemgetter(*numbers)(cells) if len(numbers) > 1 else [cells[at] for at in numbers]  # type: ignore[no-any-return]
+    return itemgetter(*numbers)(cells) if len(numbers) > 1 else [cells[at] for at in numbers]
 
 
 def of_arrow(batch: pa.RecordBatch) -> RawRows:

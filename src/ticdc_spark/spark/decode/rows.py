@@ -168,10 +168,9 @@ def _typed(
     if gone := deleted_rows(version, plan, new, bad):
         letters = pc.if_else(pa.array([at in gone for at in range(size)]), "d", letters)
     unkept = Unkept.of(version, (new, old), first_old, bad)
-    befores: list[int] = []
-    if version.has_befores:
-        others = {*moved, *unkept.old}
-        befores = [at for at in _updates(letters, range(first_old, end_new)) if at not in others]
+    others = {*moved, *unkept.old}
+    updates = _updates(letters, range(first_old, end_new)) if version.has_befores else []
+    befores = [at for at in updates if at not in others]
     behind = [*moved, *befores]
     more = ["D" if version.is_keyless and at in unkept.old else "d" for at in moved] + ["b"] * len(befores)
     letters = _letters(version, letters, unkept, more, end_new)
