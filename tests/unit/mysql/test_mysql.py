@@ -443,3 +443,21 @@ def test_no_default_is_null_or_the_implicit_value(text: str, expected: object) -
 )
 def test_which_changes_of_a_type_may_make_two_values_equal(old: str, new: str, merges: bool) -> None:
     assert mysql.may_merge(mysql.parse_type(old), mysql.parse_type(new)) is merges
+
+
+NUMBERS = st.from_regex(r"-?(0|[1-9][0-9]{0,9})(\.[0-9]{1,6})?", fullmatch=True)
+ODD = st.sampled_from(["", "\n", "1\n2", "-", "1.", "-0", "0.00001", "1e5", "inf", "nan", "1.50", "٣", "12345678"])
+
+
+@given(st.lists(NUMBERS | ODD | st.none(), max_size=6), st.sampled_from((32, 64)))
+def test_floats_that_are_canonical_together_are_canonical_alone(texts: list[str | None], bits: int) -> None:
+    if mysql.are_canonical_floats(texts, bits):
+        there = [text for text in texts if text is not None]
+        assert [mysql.canonical_float(text, bits) for text in there] == there
+
+
+def test_usual_floats_are_canonical_together() -> None:
+    assert mysql.are_canonical_floats(["757.5", None, "-0.125", "0", "1234567"], 32)
+    assert not mysql.are_canonical_floats(["757.5", "757.50"], 32)
+    assert not mysql.are_canonical_floats(["1", "2\n3"], 32)
+    assert not mysql.are_canonical_floats(["1", ""], 32)

@@ -10,7 +10,7 @@ from tests.support.simple_examples import ENCODER, USER
 from ticdc_spark.changes.opening import Messages, Opened, Opener, Opening
 from ticdc_spark.model import Bootstrap, Envelope, Event, RowChange, Watermark
 from ticdc_spark.protocols.base import ReadOptions
-from ticdc_spark.protocols.simple.decode import DECODER
+from ticdc_spark.protocols.simple.decode import DECODER, SimpleDecoder
 from ticdc_spark.protocols.simple.encode import SimpleConfig, encoder
 from ticdc_spark.protocols.simple.many import open_rows
 from ticdc_spark.streams.claim_check import whole_messages
@@ -140,3 +140,33 @@ def test_usual_rows_are_opened_together_and_others_are_not() -> None:
     assert (
         len(open_rows([bootstrap.value])) == len(open_rows(avro)) == len(open_rows([None])) == len(open_rows([])) == 0
     )
+
+
+def opened_alone(values: list[bytes | None], monkeypatch: pytest.MonkeyPatch) -> int:
+    """How many messages are opened one by one."""
+    alone: list[bytes | None] = []
+    monkeypatch.setattr(
+        SimpleDecoder, "open_message", lambda self, key, value: alone.append(value) or (Watermark(9),), raising=True
+    )
+    opened(values)
+    return len(alone)
+
+
+def test_only_the_watermark_between_many_rows_is_opened_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    (row,) = ENCODER.rows([RowChange(op="delete", table=USER, commit_ts=7, before={"id": "1"})])
+    watermark = ENCODER.watermark(9)
+    assert watermark is not None
+    values = [row.value] * 300
+    assert opened_alone([*values, watermark.value, *values, watermark.value, *values], monkeypatch) == 2
+
+
+def test_messages_that_are_no_rows_are_not_tried_together_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    tries: list[int] = []
+    many = SimpleDecoder.open_rows
+    monkeypatch.setattr(
+        SimpleDecoder, "open_rows", lambda self, values: tries.append(len(values)) or many(self, values), raising=True
+    )
+    watermark = ENCODER.watermark(9)
+    assert watermark is not None
+    assert opened_alone([watermark.value] * 5000, monkeypatch) == 5000
+    assert len(tries) < 6
