@@ -12,6 +12,7 @@ import pytest
 
 from ticdc_spark.spark.session.jars import ivy_folder
 
+pytestmark = pytest.mark.slow  # an archive takes a minute and more
 JOB = """\
 [job]
 name = "shop"
