@@ -275,7 +275,7 @@ def test_a_table_without_any_row_left_has_no_file(at: Lake) -> None:
 def test_memory_is_bounded_by_row_groups(at: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     from ticdc_spark.sinks.iceberg.files import live_rows
 
-    monkeypatch.setattr(live_rows, "_READ_ROWS", 7)
+    monkeypatch.setattr(live_rows, "_READ_TEXTS", 7)
     monkeypatch.setattr(live_rows, "_GROUP_BYTES", 300)
     at.create("id INT, v ARRAY<FLOAT>")
     for number in range(5):
@@ -289,6 +289,22 @@ def test_memory_is_bounded_by_row_groups(at: Lake, monkeypatch: pytest.MonkeyPat
     assert at.rows() == held == at.by_pyiceberg()
     (one,) = at.files()
     assert pq.read_metadata(one.file_path.removeprefix("file:")).num_row_groups > 5
+
+
+def test_rows_with_long_texts_are_found_by_their_texts(at: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    from ticdc_spark.sinks.iceberg.files import live_rows
+
+    monkeypatch.setattr(live_rows, "_GROUP_BYTES", 100)  # a row group for each file that was there
+    at.create("id INT, s STRING, b BINARY")
+    for number in range(5):
+        text = "concat('z', repeat('y', 5000), id)" if number == 4 else "concat('m', id)"
+        at.sql(
+            f"INSERT INTO lake.s.t SELECT /*+ COALESCE(1) */ int(id), {text}, cast({text} AS BINARY) FROM range(100)"
+        )
+    assert at.rewrite() == Rewritten(5, 1)
+    for condition in ("s > 'y'", "b > X'79'"):
+        assert at.sql(f"SELECT count(*) FROM lake.s.t WHERE {condition}")[0][0] == 100
+    assert at.sql("SELECT count(*) FROM lake.s.t WHERE id < 50")[0][0] == 250
 
 
 def test_a_job_goes_on_after_a_rewrite(spark: SparkSession, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

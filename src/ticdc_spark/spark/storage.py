@@ -185,6 +185,12 @@ def footer_of(metadata: pq.FileMetaData) -> bytes:
     return found
 
 
+def metadata_of(footer: bytes) -> pq.FileMetaData:
+    """The metadata in a footer (``footer_of``)."""
+    magic = b"PAR1"
+    return pq.read_metadata(pa.BufferReader(magic + footer + len(footer).to_bytes(4, "little") + magic))
+
+
 def read_bytes(storage: Storage, path: str) -> bytes:
     """A whole file. Raises: OSError"""
     if storage.is_local:

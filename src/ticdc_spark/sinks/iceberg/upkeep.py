@@ -94,15 +94,17 @@ class IcebergUpkeep:
                     made = Rewritten(row.rewritten_data_files_count, row.added_data_files_count)
                 if made.rewritten:
                     done.append(f"{made.rewritten} data files, of {small} small ones, became {made.added}")
+                    loaded = self._catalog.load_table(table)
+                    metadata = self._metadata(loaded)
+                    current = metadata.current or current
             if int(current.summary.get("total-delete-files", "0")) >= policy.small_files:
                 row = self._call(session, "rewrite_position_delete_files", table)[0]
                 if row.rewritten_delete_files_count:
                     done.append(
                         f"{row.rewritten_delete_files_count} files of deletes became {row.added_delete_files_count}"
                     )
-            if done:
-                loaded = self._catalog.load_table(table)
-                metadata = self._metadata(loaded)
+                    loaded = self._catalog.load_table(table)
+                    metadata = self._metadata(loaded)
             expired = self._expire(loaded, metadata, policy, now)
             if expired:
                 done.append(f"{expired} snapshots expired")

@@ -20,6 +20,8 @@ Positions: TypeAlias = npt.NDArray[np.int64]
 _FIELD_ID = b"PARQUET:field_id"
 _READ_BYTES, _READ_ROWS = 16 << 20, 16_384
 """What is read at once."""
+_READ_TEXTS = 1_024
+"""Rows that are read at once if they have texts. A file may hold a long text once that many rows have."""
 _GROUP_BYTES = 64 << 20
 """Bytes in Arrow of a row group, which is written at once."""
 _TYPES: dict[str, pa.DataType] = {
@@ -89,7 +91,8 @@ def live_rows(
     if not chosen:
         raise Misread("it has none of the table's columns")
     first = 0
-    for batch in file.iter_batches(_rows_at_once(file.metadata), columns=chosen, use_threads=False):
+    at_once = _rows_at_once(file.metadata, schema)
+    for batch in file.iter_batches(at_once, columns=chosen, use_threads=False):
         low, high = np.searchsorted(gone, [first, first + len(batch)])
         kept = batch
         if high > low:
@@ -131,10 +134,11 @@ def _fits(held: pa.DataType, wanted: pa.DataType) -> bool:
     return held == wanted or (held, wanted) in _WIDER
 
 
-def _rows_at_once(footer: pq.FileMetaData) -> int:
+def _rows_at_once(footer: pq.FileMetaData, schema: pa.Schema) -> int:
     size: int = sum(footer.row_group(at).total_byte_size for at in range(footer.num_row_groups))
     of_size: int = _READ_BYTES * footer.num_rows // max(size, 1)
-    return max(1, min(_READ_ROWS, of_size))
+    has_texts = not all(pa.types.is_primitive(kind) for kind in schema.types)
+    return max(1, min(_READ_TEXTS if has_texts else _READ_ROWS, of_size))
 
 
 def row_groups(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:

@@ -1,6 +1,6 @@
 """Files of a table as objects of Iceberg's Java API, from what their writer knows: no file is read again."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
@@ -9,6 +9,7 @@ from ticdc_spark.sinks.iceberg.catalog import IcebergCatalog
 from ticdc_spark.sinks.iceberg.files.data_files import DataFiles, WrittenFile
 from ticdc_spark.sinks.iceberg.files.manifests import LiveFile
 from ticdc_spark.sinks.iceberg.files.partitions import NO_PARTITION, to_partition
+from ticdc_spark.spark.storage import metadata_of
 
 
 class NewFile(NamedTuple):
@@ -45,6 +46,7 @@ def _described(catalog: IcebergCatalog, loaded: Any, file: NewFile, builder: Any
     footer = catalog.java.io.ByteArrayInputStream(file.footer)
     read = converter(options).readParquetMetadata(footer, converter.NO_FILTER)
     metrics = iceberg.parquet.ParquetUtil.footerMetrics(read, catalog.java.util.stream.Stream.empty(), config)
+    metrics = _without_bounds(catalog, metrics, columns_without_bounds(file.footer))
     named = builder.withPath(file.path).withFormat("parquet").withFileSizeInBytes(file.size).withMetrics(metrics)
     if file.partition != NO_PARTITION:
         parsed = _parsed(catalog, loaded, file.spec_id, file.partition, {"content": "data"})
@@ -57,6 +59,45 @@ def old_data_file(catalog: IcebergCatalog, loaded: Any, files: DataFiles, file: 
     text = {"content": "data", "file-path": file.location, "file-size-in-bytes": file.size, "record-count": file.rows}
     partition = to_partition(file.partition, files.specs[file.spec_id])
     return _parsed(catalog, loaded, file.spec_id, partition, text)
+
+
+def columns_without_bounds(footer: bytes) -> set[int]:
+    """The ids of columns of which only some row groups of a file have bounds.
+
+    Arrow gives a row group no bounds for texts of more than 4 KiB. Iceberg would take the bounds of the others for those
+    of the file, and readers would skip rows.
+    """
+    metadata = metadata_of(footer)
+    groups = range(metadata.num_row_groups)
+    if len(groups) < 2:
+        return set()
+    fields = metadata.schema.to_arrow_schema()
+    assert len(fields) == metadata.num_columns, "a column has one leaf"
+    return {
+        int(field.metadata[b"PARQUET:field_id"])
+        for at, field in enumerate(fields)
+        if any(_has_no_bounds(metadata.row_group(group).column(at)) for group in groups)
+    }
+
+
+def _has_no_bounds(column: Any) -> bool:
+    """Whether a row group has values in a column, and no bounds of them."""
+    known = column.statistics
+    if known is None:
+        return bool(column.num_values)
+    return not known.has_min_max and not (known.has_null_count and known.null_count == column.num_values)
+
+
+def _without_bounds(catalog: IcebergCatalog, metrics: Any, ids: Collection[int]) -> Any:
+    """Metrics of a file without the bounds of some columns."""
+    if not ids:
+        return metrics
+    lower, upper = (catalog.java.util.HashMap(bounds) for bounds in (metrics.lowerBounds(), metrics.upperBounds()))
+    for bounds in (lower, upper):
+        for one in ids:
+            bounds.remove(one)
+    counts = metrics.columnSizes(), metrics.valueCounts(), metrics.nullValueCounts(), metrics.nanValueCounts()
+    return catalog.iceberg.Metrics(metrics.recordCount(), *counts, lower, upper)
 
 
 def delete_file(catalog: IcebergCatalog, loaded: Any, files: DataFiles, file: LiveFile) -> Any:

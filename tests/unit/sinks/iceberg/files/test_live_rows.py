@@ -42,7 +42,7 @@ OLD = schema((1, "id", "int"), (2, "a", "decimal(5, 2)"), (3, "b", "string"), (4
 @pytest.mark.parametrize("at_once", [1, 3, 100])
 def test_deleted_rows_are_left_out(tmp_path: Path, gone: tuple[int, ...], at_once: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(live_rows, "_READ_ROWS", at_once)
+        patch.setattr(live_rows, "_READ_TEXTS", at_once)
         file = file_of(tmp_path, OLD, *({"id": number} for number in range(5)))
         assert [row["id"] for row in read(file, OLD, *gone)] == [one for one in range(5) if one not in gone]
 
@@ -110,3 +110,11 @@ def test_a_missing_value_in_a_required_column_is_refused(tmp_path: Path) -> None
     groups = row_groups(live_rows.live_rows(file, now, np.empty(0, np.int64)), now)
     with pytest.raises(pa.ArrowException, match="non-nullable"):
         write_row_groups(LOCAL, str(tmp_path / "new.parquet"), now, groups)
+
+
+def test_few_rows_are_read_at_once_where_a_file_may_hide_long_texts(tmp_path: Path) -> None:
+    rows = [{"id": number, "b": "x" * 20_000} for number in range(3000)]
+    file = file_of(tmp_path, OLD, *rows)
+    assert file.metadata.row_group(0).total_byte_size < 200_000  # the text is there once
+    sizes = [len(batch) for batch in live_rows.live_rows(file, OLD, np.empty(0, np.int64))]
+    assert sum(sizes) == 3000 and max(sizes) <= 1024
