@@ -276,6 +276,7 @@ def test_memory_is_bounded_by_row_groups(at: Lake, monkeypatch: pytest.MonkeyPat
     from ticdc_spark.sinks.iceberg.files import live_rows
 
     monkeypatch.setattr(live_rows, "_READ_TEXTS", 7)
+    monkeypatch.setattr(live_rows, "_READ_ROWS", 7)
     monkeypatch.setattr(live_rows, "_GROUP_BYTES", 300)
     at.create("id INT, v ARRAY<FLOAT>")
     for number in range(5):

@@ -21,7 +21,7 @@ _FIELD_ID = b"PARQUET:field_id"
 _READ_BYTES, _READ_ROWS = 16 << 20, 16_384
 """What is read at once."""
 _READ_TEXTS = 1_024
-"""Rows that are read at once if they have texts. A file may hold a long text once that many rows have."""
+"""Rows that are read at once if they have texts: a file may hold a long text once that many rows have."""
 _GROUP_BYTES = 64 << 20
 """Bytes in Arrow of a row group, which is written at once."""
 _TYPES: dict[str, pa.DataType] = {
@@ -92,7 +92,7 @@ def live_rows(
         raise Misread("it has none of the table's columns")
     first = 0
     at_once = _rows_at_once(file.metadata, schema)
-    for batch in file.iter_batches(at_once, columns=chosen, use_threads=False):
+    for batch in _joined(file.iter_batches(at_once, columns=chosen, use_threads=False)):
         low, high = np.searchsorted(gone, [first, first + len(batch)])
         kept = batch
         if high > low:
@@ -105,6 +105,20 @@ def live_rows(
             for name, field in zip(names, schema, strict=True)
         ]
         yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _joined(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Batches of more rows, unless these are large."""
+    held: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        held.append(batch)
+        rows, size = rows + len(batch), size + batch.nbytes
+        if rows >= _READ_ROWS or size >= _READ_BYTES:
+            yield pa.concat_batches(held)
+            held, rows, size = [], 0, 0
+    if held:
+        yield pa.concat_batches(held)
 
 
 def _names(held: pa.Schema, schema: pa.Schema, always: Collection[str]) -> list[str | None]:

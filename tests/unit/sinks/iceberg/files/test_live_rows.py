@@ -43,6 +43,7 @@ OLD = schema((1, "id", "int"), (2, "a", "decimal(5, 2)"), (3, "b", "string"), (4
 def test_deleted_rows_are_left_out(tmp_path: Path, gone: tuple[int, ...], at_once: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(live_rows, "_READ_TEXTS", at_once)
+        patch.setattr(live_rows, "_READ_ROWS", at_once)
         file = file_of(tmp_path, OLD, *({"id": number} for number in range(5)))
         assert [row["id"] for row in read(file, OLD, *gone)] == [one for one in range(5) if one not in gone]
 
@@ -112,7 +113,7 @@ def test_a_missing_value_in_a_required_column_is_refused(tmp_path: Path) -> None
         write_row_groups(LOCAL, str(tmp_path / "new.parquet"), now, groups)
 
 
-def test_few_rows_are_read_at_once_where_a_file_may_hide_long_texts(tmp_path: Path) -> None:
+def test_few_rows_are_held_at_once_where_a_file_hides_long_texts(tmp_path: Path) -> None:
     rows = [{"id": number, "b": "x" * 20_000} for number in range(3000)]
     file = file_of(tmp_path, OLD, *rows)
     assert file.metadata.row_group(0).total_byte_size < 200_000  # the text is there once
