@@ -11,6 +11,7 @@ from itertools import count
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
+from unittest.mock import patch
 
 from pyspark.sql import SparkSession
 
@@ -18,12 +19,18 @@ from tests.simulator.seams import Cells, Copy, LakeTable, TableName
 from ticdc_spark.model import Table
 from ticdc_spark.mysql import handle_key
 from ticdc_spark.names import escape, unescape
+from ticdc_spark.sinks.iceberg import rewrite
 from ticdc_spark.sinks.iceberg.catalog import NAMESPACE, IcebergCatalog, catalog_options
 from ticdc_spark.sinks.iceberg.tables import IcebergTables
+from ticdc_spark.sinks.iceberg.upkeep import IcebergUpkeep
+from ticdc_spark.sinks.upkeep import UpkeepPolicy
 from ticdc_spark.spark.sql import quote
 from ticdc_spark.spark.types import LakeOptions, lake_columns
 
 _KEPT_COLUMNS = "catalog_name, table_namespace, table_name, metadata_location, previous_metadata_location, iceberg_type"
+
+_EVERYTHING = UpkeepPolicy(small_files=0, keep_all=1e9, keep_hourly=1e9)
+"""Rewrite all small files, and keep all snapshots."""
 
 
 class IcebergLake:
@@ -39,7 +46,7 @@ class IcebergLake:
         self._api = IcebergTables(self._iceberg)
         self._read: dict[TableName, tuple[str, LakeTable]] = {}
         """By table: where its metadata was when it was read."""
-        self._copies = count(1)
+        self._copies, self._compactions = count(1), count()
 
     @property
     def _catalog(self) -> Path:
@@ -125,7 +132,12 @@ class IcebergLake:
             self._iceberg.load_table(table).manageSnapshots().rollbackTo(to).commit()
 
     def compact(self, table: TableName) -> None:
-        self._call("rewrite_data_files", table, "options => map('rewrite-all', 'true')")
+        """By upkeep in Python and by Iceberg's procedure in turn."""
+        if next(self._compactions) % 2:
+            self._call("rewrite_data_files", table, "options => map('rewrite-all', 'true')")
+            return
+        with patch.object(rewrite, "MIN_FILES", 1):
+            IcebergUpkeep(self._iceberg).look_after(table, _EVERYTHING, 0)
 
     def expire(self, table: TableName) -> None:
         self._call("expire_snapshots", table, "older_than => TIMESTAMP '9999-01-01', retain_last => 1")
