@@ -7,9 +7,12 @@ Rows and stamps go through the real ``row_delta.commit``, ``target`` and ``Icebe
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from itertools import count
 
 import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from tests.memory_sink.lake import Lake, LakeRow, MemoryTable
 from tests.memory_sink.sink import MemorySink
@@ -26,11 +29,20 @@ from ticdc_spark.sinks.iceberg.rows import row_delta
 from ticdc_spark.sinks.iceberg.rows.target import target
 from ticdc_spark.sinks.iceberg.tables import IcebergTables
 from ticdc_spark.sinks.loads_base import LoadNote
+from ticdc_spark.spark.storage import footer_of
 from ticdc_spark.spark.tasks import ReadParts
 from ticdc_spark.spark.types import LakeColumn
 
 _NUMBERS = count(1)
 Action = Callable[[], None]
+
+
+@cache
+def _footer() -> bytes:
+    """The footer of a file without row groups."""
+    collected: list[pq.FileMetaData] = []
+    pq.write_table(pa.table({"id": pa.array([], pa.int64())}), pa.BufferOutputStream(), metadata_collector=collected)
+    return footer_of(collected[0])
 
 
 class FilesSink(MemorySink):
@@ -102,7 +114,7 @@ class FilesSink(MemorySink):
         name = f"{next(_NUMBERS)}.parquet"
         self.files.write(f"{to.files.location}/{name}")
         self.catalog.action = (what, make)
-        written = Written(files=(WrittenFile(name=name, rows=1, size=1, footer=b""),))
+        written = Written(files=(WrittenFile(name=name, rows=1, size=1, footer=_footer()),))
         if not row_delta.commit(self.tables, to, written, {}, stamp):
             self._by_spark(what, make, *upserted)
 
