@@ -22,7 +22,7 @@ from tests.simulator.files import Files, Rival
 from ticdc_spark.model import TableName
 from ticdc_spark.names import escape
 from ticdc_spark.sinks.history import UPKEEP, Commit, Note
-from ticdc_spark.sinks.iceberg import stamps, tables
+from ticdc_spark.sinks.iceberg import commits, stamps
 from ticdc_spark.sinks.iceberg.catalog import PROPERTIES, IcebergCatalog
 from ticdc_spark.sinks.iceberg.types import iceberg_type
 from ticdc_spark.sinks.tally import Tally
@@ -356,15 +356,15 @@ class _Transaction:
 @contextmanager
 def without_pauses() -> Iterator[None]:
     """Without the real sink's pauses between its tries: in a story time does not pass by itself."""
-    pause = getattr(tables, "_PAUSE_S", None)
+    pause = getattr(commits, "_PAUSE_S", None)
     if pause is None:
         yield
         return
-    setattr(tables, "_PAUSE_S", 0.0)  # noqa: B010
+    setattr(commits, "_PAUSE_S", 0.0)  # noqa: B010
     try:
         yield
     finally:
-        setattr(tables, "_PAUSE_S", pause)  # noqa: B010
+        setattr(commits, "_PAUSE_S", pause)  # noqa: B010
 
 
 def to_properties(note: Note | None) -> dict[str, str]:

@@ -7,6 +7,8 @@ engine can read it. Here files stay, whatever the catalog responds.
 """
 
 import logging
+import time
+from collections.abc import Callable
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
@@ -19,6 +21,30 @@ log = logging.getLogger(__name__)
 REFUSED = "CommitFailedException"
 _PLAIN = "BaseTransaction"
 """Not a transaction that creates a table and tells a cache about it (option ``cache-enabled``)."""
+_TRIES = 4
+"""Attempts of a commit that lost a race against another writer."""
+_PAUSE_S = 0.1
+"""Seconds between two attempts; they get longer each time."""
+
+
+def commit_or_retry(catalog: IcebergCatalog, table: TableName, begin: Callable[[], Any]) -> Any:
+    """Commit a transaction, and begin it again if another writer was faster. Returns: the committed transaction
+
+    ``begin``: makes the transaction from the current state of the table, and checks that the job may still commit.
+    Raises: as ``commit``; what ``begin`` raises
+    """
+    for left in reversed(range(_TRIES)):
+        transaction = begin()
+        try:
+            commit(catalog, table, transaction)
+        except Py4JJavaError as error:
+            if not left or not is_refused(error):
+                raise
+            catalog.conflicts.add(table)
+            time.sleep(_PAUSE_S * (_TRIES - left))
+        else:
+            return transaction
+    raise AssertionError("the last attempt returns or raises")
 
 
 def commit(catalog: IcebergCatalog, table: TableName, transaction: Any) -> None:

@@ -5,17 +5,15 @@ of files is the same, and so is the commit. What Python would not rewrite exactl
 which Spark spreads over its tasks, are left to the procedure.
 """
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from py4j.protocol import Py4JJavaError
 
 from ticdc_spark.model import TableName
 from ticdc_spark.sinks.iceberg.catalog import IcebergCatalog
-from ticdc_spark.sinks.iceberg.commits import commit, is_refused
+from ticdc_spark.sinks.iceberg.commits import commit_or_retry
 from ticdc_spark.sinks.iceberg.files.data_files import DataFiles, WrittenFile, new_name
 from ticdc_spark.sinks.iceberg.files.live_rows import Misread, Positions, live_rows, row_groups, schema_of
 from ticdc_spark.sinks.iceberg.files.manifests import LiveFile, LiveFiles
@@ -37,10 +35,6 @@ MIN_FILES = 5
 _MOST_BYTES, _MOST_FILES = 256 << 20, 200
 """What Python rewrites at once."""
 _CODEC = "write.parquet.compression-codec"
-_TRIES = 4
-"""Attempts of a commit that lost a race against another writer."""
-_PAUSE_S = 0.1
-"""Seconds between two attempts; they get longer each time."""
 
 
 class Rewritten(NamedTuple):
@@ -202,7 +196,8 @@ class _Rewrite:
         new = [data_file(catalog, loaded, files, file) for file in written]
         old = [old_data_file(catalog, loaded, files, file) for group in self._plan.groups for file in group]
         old += [delete_file(catalog, loaded, files, file) for file in self._plan.unneeded]
-        for left in reversed(range(_TRIES)):
+
+        def begin() -> Any:
             # Of now: if the files are not the same any more, Iceberg says so before anything is sent.
             transaction = catalog.load_table(self._table).newTransaction()
             # Later deletes by value keep their effect: new files are as old as the rows that were read.
@@ -215,12 +210,6 @@ class _Rewrite:
             replaced.commit()
             catalog.fence()
             self._is_sent = True
-            try:
-                commit(catalog, self._table, transaction)
-            except Py4JJavaError as error:
-                if not left or not is_refused(error):
-                    raise
-                catalog.conflicts.add(self._table)
-                time.sleep(_PAUSE_S * (_TRIES - left))
-            else:
-                return
+            return transaction
+
+        commit_or_retry(catalog, self._table, begin)

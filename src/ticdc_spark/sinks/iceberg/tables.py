@@ -5,7 +5,6 @@ change of columns. Tables are merge-on-read. Each has its own location, since a 
 """
 
 import logging
-import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from threading import Lock
 from typing import Any, NamedTuple
@@ -13,7 +12,6 @@ from uuid import uuid4
 
 import pyarrow as pa
 from msgspec.structs import replace
-from py4j.protocol import Py4JJavaError
 
 from ticdc_spark.config.layout import PLAIN, Layout
 from ticdc_spark.config.routes import shown
@@ -24,7 +22,7 @@ from ticdc_spark.sinks.base import ColumnChanges, Stamp, TableFound
 from ticdc_spark.sinks.capabilities import FilesGone
 from ticdc_spark.sinks.history import Note
 from ticdc_spark.sinks.iceberg.catalog import NAMESPACE, IcebergCatalog
-from ticdc_spark.sinks.iceberg.commits import commit, is_refused
+from ticdc_spark.sinks.iceberg.commits import commit, commit_or_retry
 from ticdc_spark.sinks.iceberg.faults import faults
 from ticdc_spark.sinks.iceberg.files.partitions import partition_columns
 from ticdc_spark.sinks.iceberg.java import NestedField, to_schema
@@ -46,10 +44,6 @@ from ticdc_spark.spark.types import LakeColumn
 log = logging.getLogger(__name__)
 _COMMENT = "comment"
 """The property of a table that engines show as its comment."""
-_TRIES = 4
-"""Attempts of a commit that lost a race against another writer."""
-_PAUSE_S = 0.1
-"""Seconds between two attempts; they get longer each time."""
 
 
 class NewRows(NamedTuple):
@@ -301,20 +295,15 @@ class IcebergTables:
 
     def _change(self, change: NewRows, put: Callable[[Any, Any], None], *, replaces_all: bool = False) -> None:
         self.together.make_way(change.table)
-        for left in reversed(range(_TRIES)):
+
+        def begin() -> Any:
+            nonlocal change
             transaction = self._begun(change, put, replaces_all=replaces_all)
             change = change._replace(loaded=None)  # another attempt needs the table as it is then
             self.catalog.fence()
-            try:
-                commit(self.catalog, change.table, transaction)
-            except Py4JJavaError as error:
-                if not left or not is_refused(error):
-                    raise
-                self.catalog.conflicts.add(change.table)
-                time.sleep(_PAUSE_S * (_TRIES - left))
-            else:
-                self._note_commit(change.table, transaction)
-                return
+            return transaction
+
+        self._note_commit(change.table, commit_or_retry(self.catalog, change.table, begin))
 
     def _note_commit(self, table: TableName, transaction: Any) -> None:
         if (place := place_of(transaction.table())) is not None:
