@@ -20,7 +20,7 @@ from tests.spark.simple_topic import topic
 from tests.spark.test_commits import commits_again, fails_to_commit
 from tests.spark.test_row_delta import END, FIRST, MORE, orphans, rows
 from ticdc_spark.errors import SinkFault
-from ticdc_spark.sinks.iceberg import rewrite
+from ticdc_spark.sinks.iceberg import commits, rewrite
 from ticdc_spark.sinks.iceberg.catalog import IcebergCatalog, catalog_options
 from ticdc_spark.sinks.iceberg.files.data_files import WrittenFile, new_name
 from ticdc_spark.sinks.iceberg.files.live_rows import schema_of
@@ -275,8 +275,8 @@ def test_a_table_without_any_row_left_has_no_file(at: Lake) -> None:
 def test_memory_is_bounded_by_row_groups(at: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     from ticdc_spark.sinks.iceberg.files import live_rows
 
-    monkeypatch.setattr(live_rows, "_READ_TEXTS", 7)
     monkeypatch.setattr(live_rows, "_READ_ROWS", 7)
+    monkeypatch.setattr(live_rows, "_BATCH_ROWS", 7)
     monkeypatch.setattr(live_rows, "_GROUP_BYTES", 300)
     at.create("id INT, v ARRAY<FLOAT>")
     for number in range(5):
@@ -383,14 +383,14 @@ def test_what_leaves_the_files_alone_stays_as_well(
 ) -> None:
     five_files(at)
     if when == "before it is sent":
-        real = rewrite.commit
+        real = commits.commit
 
         def acting(*given: Any) -> None:
-            monkeypatch.setattr(rewrite, "commit", real)
+            monkeypatch.setattr(commits, "commit", real)
             at.sql(other)
             real(*given)
 
-        monkeypatch.setattr(rewrite, "commit", acting)
+        monkeypatch.setattr(commits, "commit", acting)
     else:
         before_the_commit(at, monkeypatch, lambda: at.sql(other))
     assert at.rewrite() == Rewritten(5, 1)
@@ -402,14 +402,14 @@ def test_what_leaves_the_files_alone_stays_as_well(
 
 def test_no_row_that_is_deleted_just_before_the_commit_returns(at: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     five_files(at)
-    real = rewrite.commit
+    real = commits.commit
 
     def acting(*given: Any) -> None:
-        monkeypatch.setattr(rewrite, "commit", real)
+        monkeypatch.setattr(commits, "commit", real)
         at.sql("DELETE FROM lake.s.t WHERE id = 5")
         real(*given)
 
-    monkeypatch.setattr(rewrite, "commit", acting)
+    monkeypatch.setattr(commits, "commit", acting)
     with pytest.raises(Py4JJavaError, match="ValidationException"):
         at.rewrite()
     assert len(at.rows()) == 18
@@ -418,7 +418,7 @@ def test_no_row_that_is_deleted_just_before_the_commit_returns(at: Lake, monkeyp
 
 @pytest.mark.parametrize("answer", ["refused", "unknown"])
 def test_files_that_a_commit_may_have_stay(at: Lake, answer: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rewrite, "_PAUSE_S", 0)
+    monkeypatch.setattr(commits, "_PAUSE_S", 0)
     five_files(at)
     held = at.rows()
     fails_to_commit(at.folder, answer)

@@ -18,10 +18,10 @@ from ticdc_spark.sinks.iceberg.java import NestedField
 Positions: TypeAlias = npt.NDArray[np.int64]
 """Increasing, without duplicates."""
 _FIELD_ID = b"PARQUET:field_id"
-_READ_BYTES, _READ_ROWS = 16 << 20, 16_384
-"""What is read at once."""
-_READ_TEXTS = 1_024
-"""Rows that are read at once if they have texts: a file may hold a long text once that many rows have."""
+_READ_ROWS = 1_024
+"""Rows that are read at once: a file may hold a long text once that all of them have."""
+_BATCH_BYTES, _BATCH_ROWS = 16 << 20, 16_384
+"""What is handled at once."""
 _GROUP_BYTES = 64 << 20
 """Bytes in Arrow of a row group, which is written at once."""
 _TYPES: dict[str, pa.DataType] = {
@@ -91,8 +91,7 @@ def live_rows(
     if not chosen:
         raise Misread("it has none of the table's columns")
     first = 0
-    at_once = _rows_at_once(file.metadata, schema)
-    for batch in _joined(file.iter_batches(at_once, columns=chosen, use_threads=False)):
+    for batch in _joined(file.iter_batches(_rows_at_once(file.metadata), columns=chosen, use_threads=False)):
         low, high = np.searchsorted(gone, [first, first + len(batch)])
         kept = batch
         if high > low:
@@ -114,7 +113,7 @@ def _joined(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         held.append(batch)
         rows, size = rows + len(batch), size + batch.nbytes
-        if rows >= _READ_ROWS or size >= _READ_BYTES:
+        if rows >= _BATCH_ROWS or size >= _BATCH_BYTES:
             yield pa.concat_batches(held)
             held, rows, size = [], 0, 0
     if held:
@@ -148,11 +147,10 @@ def _fits(held: pa.DataType, wanted: pa.DataType) -> bool:
     return held == wanted or (held, wanted) in _WIDER
 
 
-def _rows_at_once(footer: pq.FileMetaData, schema: pa.Schema) -> int:
+def _rows_at_once(footer: pq.FileMetaData) -> int:
     size: int = sum(footer.row_group(at).total_byte_size for at in range(footer.num_row_groups))
-    of_size: int = _READ_BYTES * footer.num_rows // max(size, 1)
-    has_texts = not all(pa.types.is_primitive(kind) for kind in schema.types)
-    return max(1, min(_READ_TEXTS if has_texts else _READ_ROWS, of_size))
+    of_size: int = _BATCH_BYTES * footer.num_rows // max(size, 1)
+    return max(1, min(_READ_ROWS, of_size))
 
 
 def row_groups(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:

@@ -42,8 +42,8 @@ OLD = schema((1, "id", "int"), (2, "a", "decimal(5, 2)"), (3, "b", "string"), (4
 @pytest.mark.parametrize("at_once", [1, 3, 100])
 def test_deleted_rows_are_left_out(tmp_path: Path, gone: tuple[int, ...], at_once: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(live_rows, "_READ_TEXTS", at_once)
         patch.setattr(live_rows, "_READ_ROWS", at_once)
+        patch.setattr(live_rows, "_BATCH_ROWS", at_once)
         file = file_of(tmp_path, OLD, *({"id": number} for number in range(5)))
         assert [row["id"] for row in read(file, OLD, *gone)] == [one for one in range(5) if one not in gone]
 
