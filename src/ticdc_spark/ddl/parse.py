@@ -237,7 +237,7 @@ def _item(cur: Cursor) -> list[Alteration]:
 
 
 _IDLE = re.compile(r"(engine|row_format)\b", re.IGNORECASE)
-"""Options of which TiDB makes no job."""
+"""Options for which TiDB makes no DDL job."""
 
 
 def _alter(cur: Cursor) -> Statement:

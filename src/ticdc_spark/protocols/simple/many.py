@@ -26,8 +26,10 @@ _Kind: TypeAlias = tuple[int, str, str, str, int, str, bool, bool, bool]
 
 
 def open_rows(values: Sequence[bytes | None]) -> Rows:
-    """The rows of the first messages, up to one that ``open_message`` must read: it is no row, not in JSON, lacks
-    something, or points to a stored message."""
+    """The rows of the first messages, up to one that ``open_message`` must read.
+
+    Such a message is no row, is not in JSON, lacks something, or points to a stored message.
+    """
     numbered: Numbered[_Kind] = Numbered()
     kinds: list[RowKind] = []
     kind_of: list[int] = []

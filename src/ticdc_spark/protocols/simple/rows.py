@@ -30,7 +30,7 @@ def row_writer(table: Table, zone: str, only: Iterable[str] | None = None) -> Ro
     writers = {column.name: codec_for(column.type).write for column in table.columns}
     names = sorted(writers if only is None else only)
     writes = [(name, write(zone)) for name in names if (write := writers[name])]
-    every: Any = itemgetter(*names) if len(names) > 1 else None  # for one name, it gives no tuple
+    every: Any = itemgetter(*names) if len(names) > 1 else None  # a single name gives no tuple
 
     def some(row: Row) -> dict[str, Any]:
         image: dict[str, Any] = {name: row[name] for name in names if name in row}

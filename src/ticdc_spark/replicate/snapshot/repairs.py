@@ -184,7 +184,7 @@ class Repairs:
         except MessageError as error:
             rows, why = [], str(error)
         if not there.exact:
-            # As it is now, the table may have been altered, or be another one of this name.
+            # The rows are of now: meanwhile the table may have been altered or replaced by another one.
             upto = self._loader.gathering.upper(progress)
             if self._found(progress, work, state) != there:
                 return None

@@ -64,8 +64,8 @@ def old_data_file(catalog: IcebergCatalog, loaded: Any, files: DataFiles, file: 
 def columns_without_bounds(footer: bytes) -> set[int]:
     """The ids of columns of which only some row groups of a file have bounds.
 
-    Arrow gives a row group no bounds for texts of more than 4 KiB. Iceberg would take the bounds of the others for
-    those of the file, and readers would skip rows.
+    Arrow gives a row group no bounds for texts of more than 4 KiB. Iceberg would use the bounds of the other row groups
+    for the whole file, and readers would skip rows.
     """
     metadata = metadata_of(footer)
     groups = range(metadata.num_row_groups)
